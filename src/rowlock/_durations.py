@@ -1,0 +1,49 @@
+"""
+Durations and instants at the door.
+
+A duration is a number of seconds or a `timedelta`; an instant is an aware
+`datetime`. What is naive, negative or endless is refused with the name of the
+argument it came in by.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+from rowlock._errors import UsageError
+
+# A century: longer is a mistake of units, and the sum stays inside datetime's range.
+LONGEST = timedelta(days=36_525)
+
+
+def to_delay(value: float | timedelta, argument: str) -> timedelta:
+    """Read a duration of zero or more; `argument` names it in the refusal."""
+    if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+        msg = f"{argument} takes seconds (int, float) or a timedelta, not {value!r}."
+        raise UsageError(msg)
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if not math.isfinite(seconds):
+        msg = f"{argument} takes a finite number of seconds, not {value!r}."
+        raise UsageError(msg)
+    if seconds < 0:
+        msg = f"{argument} can't be negative; it was {seconds:g} s."
+        raise UsageError(msg)
+    if seconds > LONGEST.total_seconds():
+        msg = f"{argument} can't be longer than a century; it was {seconds:g} s."
+        raise UsageError(msg)
+    return value if isinstance(value, timedelta) else timedelta(seconds=value)
+
+
+def to_instant(value: datetime, argument: str) -> datetime:
+    """Read an aware datetime as UTC; `argument` names it in the refusal."""
+    if not isinstance(value, datetime):
+        msg = f"{argument} takes an aware datetime, not {value!r}."
+        raise UsageError(msg)
+    if value.utcoffset() is None:
+        msg = (
+            f"{argument} takes an aware datetime, and {value.isoformat()} has no time"
+            " zone: write datetime.now(UTC), or set one with .replace(tzinfo=...)."
+        )
+        raise UsageError(msg)
+    return value.astimezone(UTC)

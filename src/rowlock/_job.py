@@ -1,0 +1,189 @@
+"""
+Jobs, claims and outcomes: the values that travel between the parts.
+
+`Status` and `TRANSITIONS` are the whole of a job's life as data. A claim is one
+worker's hold on a job, identified by `ClaimKey`; an `Outcome` says what a claim
+ended as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+JSON: TypeAlias = (
+    "None | bool | int | float | str | list[JSON] | dict[str, JSON] | Mapping[str, JSON]"
+)
+
+
+class Status(StrEnum):
+    """Where a job is in its life."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a job stays so until somebody replays, deletes or prunes it."""
+        return self not in (Status.PENDING, Status.RUNNING)
+
+
+# From a status, the verbs that leave it and where each may lead.
+TRANSITIONS: Mapping[Status, Mapping[str, frozenset[Status]]] = {
+    Status.PENDING: {
+        "claim": frozenset({Status.RUNNING}),
+        "cancel": frozenset({Status.CANCELLED}),
+        "expire": frozenset({Status.CANCELLED}),
+    },
+    Status.RUNNING: {
+        "finish": frozenset(
+            {Status.SUCCEEDED, Status.PENDING, Status.FAILED, Status.CANCELLED}
+        ),
+    },
+    Status.SUCCEEDED: {},
+    Status.FAILED: {"replay": frozenset({Status.PENDING})},
+    Status.CANCELLED: {"replay": frozenset({Status.PENDING})},
+}
+
+
+class ClaimKey(NamedTuple):
+    """
+    Which job, and which of its claims.
+
+    `claim` only grows, so a key whose claim is over never holds again.
+    Source: fencing tokens, Kleppmann 2016.
+    """
+
+    job_id: int
+    claim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """
+    A job that isn't enqueued yet.
+
+    Exactly one of `delay` (from the store's now) and `run_at` counts: `run_at`
+    where it is given. `timeout` is in seconds, 0 is none. What is None is the
+    task's own at the time it runs.
+    """
+
+    task: str
+    queue: str
+    payload: str
+    priority: int = 0
+    delay: timedelta = timedelta(0)
+    run_at: datetime | None = None
+    expires_at: datetime | None = None
+    max_attempts: int = 3
+    timeout: float | None = None
+    backoff: Mapping[str, JSON] | None = None
+    idempotency_key: str | None = None
+    meta: Mapping[str, JSON] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """
+    A job as handed to one worker.
+
+    `attempts` counts this start too. `failures` and `losses` are those before it.
+    """
+
+    key: ClaimKey
+    task: str
+    queue: str
+    payload: str
+    priority: int
+    attempts: int
+    failures: int
+    losses: int
+    max_attempts: int
+    timeout: float | None
+    backoff: Mapping[str, JSON] | None
+    idempotency_key: str | None
+    worker: str
+    alone: bool
+    abandoned: bool
+    state: JSON
+    run_at: datetime
+    created_at: datetime
+    started_at: datetime
+    leased_until: datetime
+    cancel_requested_at: datetime | None
+
+    @property
+    def job_id(self) -> int:
+        """The job's id."""
+        return self.key.job_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """
+    What a claim ended as; the store writes it if the fence holds.
+
+    `status` is where the job goes, `delay` from the store's now when it is due
+    again. `failed` counts against max_attempts, `lost` against the losses, and
+    `unstarted` takes the start back. `error` is kept in the job's errors; `result`
+    is JSON text. The jobs in `spawned` are inserted with the outcome or not at all
+    (law 7).
+    """
+
+    key: ClaimKey
+    status: Status
+    delay: timedelta = timedelta(0)
+    failed: bool = False
+    lost: bool = False
+    unstarted: bool = False
+    error: Mapping[str, JSON] | None = None
+    result: str | None = None
+    meta: Mapping[str, JSON] | None = None
+    spawned: tuple[NewJob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """
+    A job as it stands in the store.
+
+    `payload`, `result`, `state` and `meta` are decoded JSON. `errors` holds the last
+    ten failures, losses and operators' acts, oldest first. Instants are in UTC.
+    `timeout` is in seconds; it and `backoff` are None where the task's own count.
+    """
+
+    id: int
+    queue: str
+    task: str
+    payload: Mapping[str, JSON]
+    status: Status
+    priority: int
+    run_at: datetime
+    expires_at: datetime | None
+    claims: int
+    attempts: int
+    failures: int
+    losses: int
+    max_attempts: int
+    timeout: float | None
+    backoff: Mapping[str, JSON] | None
+    idempotency_key: str | None
+    leased_until: datetime | None
+    worker: str | None
+    cancel_requested_at: datetime | None
+    last_error: str | None
+    errors: tuple[Mapping[str, JSON], ...]
+    result: JSON
+    state: JSON
+    progress: Mapping[str, JSON] | None
+    meta: Mapping[str, JSON]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    updated_at: datetime

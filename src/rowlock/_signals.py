@@ -1,0 +1,79 @@
+"""
+What a handler raises to steer its job.
+
+Signal
+├── Retry                    failed: try again after a delay of its own
+├── Snooze                   not now: try again later, no failure
+└── Unrecoverable            no attempt can succeed: dead letter at once
+
+Signals are no errors. They derive from `Exception`, not `BaseException`: task
+groups and error trackers take a `BaseException` for the end of the process. So a
+bare `except Exception` around one swallows it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from rowlock._durations import to_delay
+
+
+class Signal(Exception):  # noqa: N818 - raised to steer, it is no error
+    """Root of what a handler raises to steer its job."""
+
+
+class Retry(Signal):
+    """
+    This attempt failed; the next one comes after `delay` instead of the backoff.
+
+    It counts as a failure: past `max_attempts` the job is a dead letter.
+    `delay` is in seconds or a `timedelta`, from the moment of the failure; 0 is
+    at once, None the task's own backoff.
+
+        >>> raise Retry(delay=60)
+        Traceback (most recent call last):
+        ...
+        rowlock.Retry: try again in 60 s
+    """
+
+    def __init__(
+        self, reason: str = "", *, delay: float | timedelta | None = None
+    ) -> None:
+        self.delay = None if delay is None else to_delay(delay, "Retry(delay=)")
+        self.reason = reason
+        when = "" if self.delay is None else f" in {self.delay.total_seconds():g} s"
+        super().__init__(reason or f"try again{when}")
+
+
+class Snooze(Signal):
+    """
+    Not now: run this job again after `delay`, with no failure counted.
+
+    `delay` is in seconds or a `timedelta`, from the store's now.
+
+        >>> raise Snooze(300)
+        Traceback (most recent call last):
+        ...
+        rowlock.Snooze: snoozed for 300 s
+    """
+
+    def __init__(self, delay: float | timedelta) -> None:
+        self.delay = to_delay(delay, "Snooze(delay)")
+        super().__init__(f"snoozed for {self.delay.total_seconds():g} s")
+
+
+class Unrecoverable(Signal):
+    """
+    No attempt can succeed: make the job a dead letter at once.
+
+    The reason stands in the job's `last_error`.
+
+        >>> raise Unrecoverable("no such order")
+        Traceback (most recent call last):
+        ...
+        rowlock.Unrecoverable: no such order
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,450 @@
+"""
+The seam between Rowlock and a database.
+
+`Store` is everything that the rest of Rowlock asks of one, in verbs and batches.
+Rules of the seam:
+
+- Each operation that writes is one transaction, safe from any number of processes.
+- Durations go in, instants come out: the store's clock is the only clock. The
+  exceptions are instants that a user named (`run_at`, `expires_at`).
+- No policy: the caller decides what a failure means, and the store writes the state
+  that an outcome names, if the fence holds. One exception, which only the store sees
+  without a race: after a cancel was asked, pending and failed become cancelled
+  (law 21).
+- Failure is raised as `StoreError` only. A refused outcome is an answer.
+
+The laws, each the name of a test that runs on every store:
+
+1.  Enqueue is all or none; ids come back in the order given, None for a duplicate.
+2.  A job enqueued in a transaction that rolls back never existed.
+3.  A job is held by at most one claim.
+4.  Without contention claims of one queue come by priority, then run_at, then id.
+5.  Each claim raises `claims` by one; nothing lowers it.
+6.  finish changes a job only if it is running under that very claim; a refused
+    outcome is an answer, logged with both claims, not an error.
+7.  An outcome and the jobs it spawns are one.
+8.  renew extends what is held - the fence holds, whether or not the lease ran out -
+    and names what is lost and what was asked to cancel.
+9.  A lease that hasn't run out is never recovered, except of a worker known to be
+    dead (`lost(worker=...)`).
+10. At most one unfinished job per (task, idempotency key); the key is free again when
+    the job ends.
+11. A paused queue or task yields no claims; running attempts go on.
+12. Prune never touches unfinished jobs, however old; nothing younger than its
+    retention goes, everything older than retention + 1 day is gone.
+13. Every bounded operation respects its limit and can be repeated until nothing is
+    left.
+14. All instants are the store's, in UTC.
+15. An operation that raised has changed nothing, unless it raised `OutcomeUnknown`.
+16. A claim takes only tasks that the worker has handlers for; a job of any other task
+    stays pending and costs nothing.
+17. A store that was out of reach for longer than the lease doesn't hand its jobs to
+    another worker the moment it is back: `lost` is empty until one lease of
+    connected writing has passed (a worker known to be dead excepted).
+18. No operation waits for a user's transaction longer than a second, save an enqueue
+    of a key that this transaction is inserting.
+19. A due job of a live worker's tasks in an unpaused queue is claimed within
+    `safety_interval` where there is room, whatever wake-ups are lost.
+20. Ids are never reused.
+21. Once cancellation of a running job was asked, only succeeded or cancelled follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from rowlock._job import JSON, Claim, ClaimKey, Job, NewJob, Outcome, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """
+    What a worker has room for: at most `total` jobs of these tasks.
+
+    `queues` gives the most per queue; None is any queue.
+    """
+
+    total: int
+    tasks: frozenset[str]
+    queues: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """
+    What a claim got, in the order to start it.
+
+    `next_due` is when the next job that fits the demand will be due, None where
+    nothing is planned; `now` is the store's, to tell how long that is.
+    """
+
+    claims: tuple[Claim, ...]
+    now: datetime
+    next_due: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """Of the claims to renew, those that are lost and those asked to cancel."""
+
+    lost: frozenset[ClaimKey]
+    cancelled: frozenset[ClaimKey]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """
+    What became of one outcome.
+
+    `status` and `claims` are what stands in the store now (None: the job is gone);
+    `run_at` says when an accepted pending job is due. `spawned` holds the ids of the
+    jobs spawned, None for a duplicate.
+    """
+
+    key: ClaimKey
+    accepted: bool
+    status: Status | None
+    claims: int | None
+    run_at: datetime | None = None
+    spawned: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """
+    What an operator's verb did to one job.
+
+    Where it isn't `done`, `status` is the state found (None: no such job) and
+    `blocked_by` the job that holds the key.
+    """
+
+    job_id: int
+    done: bool
+    status: Status | None
+    blocked_by: int | None = None
+
+    def __str__(self) -> str:
+        """Say it in words: `done`, `already succeeded`, `blocked by 17`."""
+        if self.done:
+            return "done"
+        if self.status is None:
+            return "not found"
+        if self.blocked_by is not None:
+            return f"blocked by {self.blocked_by}"
+        return f"already {self.status}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long finished jobs stay, by how they ended."""
+
+    succeeded: timedelta = timedelta(days=3)
+    cancelled: timedelta = timedelta(days=3)
+    failed: timedelta = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """How many jobs expired unstarted and how many finished ones are gone."""
+
+    expired: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """
+    Which jobs; what is None doesn't restrict.
+
+    `older_than` is the least age since creation.
+    """
+
+    ids: tuple[int, ...] | None = None
+    status: Status | None = None
+    task: str | None = None
+    queue: str | None = None
+    idempotency_key: str | None = None
+    older_than: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Jobs, newest first; `after` goes into the next call, None at the end."""
+
+    jobs: tuple[Job, ...]
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A paused queue or task: exactly one of the two is set. `until` None: for good."""
+
+    queue: str | None = None
+    task: str | None = None
+    until: datetime | None = None
+    reason: str | None = None
+    by: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInfo:
+    """A worker as operators see it; `queues` None is any queue."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...] | None
+    concurrency: int
+    lease: timedelta
+    running: int = 0
+    started_at: datetime | None = None
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """A task as apps and workers know it, with its defaults."""
+
+    name: str
+    queue: str
+    defaults: Mapping[str, JSON]
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """One queue: jobs by status, how many are due, and since when the oldest is."""
+
+    queue: str
+    counts: Mapping[Status, int]
+    due: int
+    oldest_due: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """The store at a glance, queues by name; workers are those that are live."""
+
+    now: datetime
+    queues: tuple[QueueStats, ...]
+    workers: tuple[WorkerInfo, ...]
+    pauses: tuple[Pause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One numbered file of schema, with its text."""
+
+    version: int
+    name: str
+    sql: str
+
+
+class Wakeups(Protocol):
+    """One sleeper's subscription to news of the store."""
+
+    async def wait(self, timeout: timedelta) -> bool:
+        """
+        Sleep until there may be work, at most `timeout`.
+
+        News since the last call counts. True where there was news; a spurious one
+        is allowed, and a lost one costs `timeout` at most.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the subscription."""
+        ...
+
+
+class Lent(Protocol):
+    """What can be done inside a transaction that the caller lends (a seam of its own)."""
+
+    async def enqueue(
+        self, jobs: Sequence[NewJob], connection: object
+    ) -> Sequence[int | None]:
+        """Insert jobs in the caller's transaction, as `Store.enqueue` does (law 2)."""
+        ...
+
+    def enqueue_sync(
+        self, jobs: Sequence[NewJob], connection: object
+    ) -> Sequence[int | None]:
+        """Do the same on a synchronous connection, in this thread."""
+        ...
+
+
+class Store(Protocol):
+    """Where jobs live: at most 20 operations, each proved by `tests/conformance`."""
+
+    @property
+    def url(self) -> str:
+        """Where this store is, to show: absolute, and without a password."""
+        ...
+
+    @property
+    def lent(self) -> Lent:
+        """The operations on a connection that the caller lends."""
+        ...
+
+    async def open(self) -> None:
+        """
+        Connect and check the schema; a second call does nothing.
+
+        Raises:
+            SchemaMismatch: the schema is too old or too new; the message says what
+                to run.
+            StoreUnavailable: out of reach; try again.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was handed over, then let go of every connection."""
+        ...
+
+    async def migrate(self, *, dry_run: bool = False) -> Sequence[Migration]:
+        """Apply what is pending, under a lock; return it, oldest first."""
+        ...
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int | None]:
+        """
+        Insert all of these jobs, or none.
+
+        Returns one id a job, in the order given; None where an unfinished job of the
+        same task holds the idempotency key, also one earlier in `jobs` (laws 1, 10).
+        """
+        ...
+
+    async def claim(
+        self, demand: Demand, *, worker: str, lease: timedelta, alone: bool = False
+    ) -> Claimed:
+        """
+        Take due jobs for this worker, at most what it demands (laws 3, 4, 5, 11, 16).
+
+        `alone` says that the worker holds nothing else and claims nothing until this
+        ends; it is written to the claim. Repeating it after a lost answer is safe:
+        what the first one took is found by `lost(worker=...)`.
+        """
+        ...
+
+    async def renew(
+        self,
+        keys: Collection[ClaimKey],
+        *,
+        worker: str,
+        lease: timedelta,
+        abandoned: bool = False,
+    ) -> Renewal:
+        """
+        Extend these claims by `lease` from now (law 8).
+
+        It is the worker's sign of life too, so an idle one calls it with no keys. A
+        row that a live transaction holds is skipped: neither lost nor extended.
+        `abandoned` marks claims whose worker stops without them.
+        """
+        ...
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> Sequence[Settled]:
+        """
+        Write what these claims ended as, where they still hold their job (laws 6, 7).
+
+        All in one transaction, each with the jobs it spawns. Returns one answer an
+        outcome, in the order given. Repeating it is safe: what was written is then
+        refused, with the status found.
+        """
+        ...
+
+    def wakeups(self) -> Wakeups:
+        """Subscribe to news of this store; close it when done."""
+        ...
+
+    async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
+        """
+        Read claims whose lease is over, or all that a worker known to be dead holds.
+
+        Changes nothing: the caller turns each into an outcome and calls `finish`.
+        Empty while this process is in its grace (laws 9, 17).
+        """
+        ...
+
+    async def save(
+        self, key: ClaimKey, *, state: str | None = None, progress: str | None = None
+    ) -> bool:
+        """Keep a running attempt's state or progress (JSON text); False: claim lost."""
+        ...
+
+    async def prune(self, retention: Retention, *, limit: int) -> Pruned:
+        """
+        Expire what was never started in time, delete what finished long ago (law 12).
+
+        At most `limit` of each; both zero means that nothing is left.
+        """
+        ...
+
+    async def cancel(self, ids: Sequence[int], *, by: str) -> Sequence[Answer]:
+        """
+        Cancel pending jobs, ask running ones to cancel; an answer an id, in order.
+
+        `done` with status running: asked, and only succeeded or cancelled follows
+        (law 21).
+        """
+        ...
+
+    async def replay(
+        self, ids: Sequence[int], *, by: str, delay: timedelta = timedelta(0)
+    ) -> Sequence[Answer]:
+        """
+        Put failed and cancelled jobs back to pending; an answer an id, in order.
+
+        Of several with one (task, key) the newest goes, and none whose key an
+        unfinished job holds. Clears failures, losses, cancel_requested_at, expires_at
+        and finished_at; keeps id, claims, attempts, errors and state.
+        """
+        ...
+
+    async def move(
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: timedelta | None = None,
+    ) -> Sequence[Answer]:
+        """Give pending jobs another queue, priority or due time; an answer an id."""
+        ...
+
+    async def delete(self, ids: Sequence[int]) -> Sequence[Answer]:
+        """Remove finished jobs for good; an answer an id, in order."""
+        ...
+
+    async def pause(
+        self, pause: Pause, *, for_: timedelta | None = None, resume: bool = False
+    ) -> bool:
+        """Pause a queue or a task, or resume it; False: there was nothing to resume."""
+        ...
+
+    async def get(self, ids: Sequence[int]) -> Sequence[Job]:
+        """Read jobs by id, in the order given; missing ids are left out."""
+        ...
+
+    async def list(
+        self, where: Filter, *, after: int | None = None, limit: int = 100
+    ) -> Page:
+        """Read jobs that fit, newest (largest id) first, below the id `after`."""
+        ...
+
+    async def register(
+        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+    ) -> None:
+        """Tell operators of this worker and its tasks, or that it has stopped."""
+        ...
+
+    async def stats(self) -> Stats:
+        """Count jobs by queue and status, and name the live workers."""
+        ...
