@@ -52,9 +52,9 @@ NEEDS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as unsupported, and skip, what a store can't give."""
     for item in items:
-        case = getattr(item, "callspec", None) and item.callspec.params.get(
-            "store_case"
-        )
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        case = item.callspec.params.get("store_case")
         if not isinstance(case, StoreCase):
             continue
         missing = [

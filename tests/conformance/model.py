@@ -119,8 +119,8 @@ class Model:
     def renew(self, keys: Collection[ClaimKey], told: Renewal) -> list[Row]:
         """Law 8; the rows to extend."""
         rows = {key: row for key in keys if (row := self.held(key))}
-        asked = {key for key, row in rows.items() if row.cancel_requested_at}
-        assert (told.lost, told.cancelled) == (set(keys) - set(rows), asked)
+        asked = frozenset(key for key, row in rows.items() if row.cancel_requested_at)
+        assert told == Renewal(lost=frozenset(keys) - set(rows), cancelled=asked)
         return list(rows.values())
 
     def finish(self, outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> None:
@@ -187,7 +187,8 @@ class Model:
             if row is None or not answer.done:
                 assert answer.status == (row and row.status)
                 continue
-            row.errors = [*row.errors, by][-10:]
+            if not (row.status is RUNNING and row.cancel_requested_at):
+                row.errors = [*row.errors, by][-10:]
             if verb == "delete":
                 del self.rows[row.id]
             elif verb == "replay":

@@ -307,8 +307,12 @@ def test_laws_1_to_21_hold_whatever_happens(
     store_case: StoreCase, tmp_path: Path, scale: int
 ) -> None:
     folders = (tmp_path / str(number) for number in range(10**9))
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]  # hypothesis' own
-        lambda: Life(store_case, next(folders)),
+
+    def life() -> Life:
+        return Life(store_case, next(folders))
+
+    run_state_machine_as_test(
+        life,  # type: ignore[arg-type]  # a factory will do, says its documentation
         settings=settings(
             max_examples=100 * scale,
             stateful_step_count=40,

@@ -7,21 +7,16 @@ does, and that all are told the same story.
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
-import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from rowlock import _outcome
 from rowlock._job import ClaimKey, Status
-from rowlock._store import Filter, Pause, Pruned, Retention, Store
-from rowlock.stores import connect
+from rowlock._store import Filter, Pause, Retention, Store
 from rowlock.testing import FakeClock
 
 from .given import (
@@ -35,37 +30,7 @@ from .given import (
     new_job,
     retry,
 )
-
-T = TypeVar("T")
-Act = Callable[[int], Coroutine[Any, Any, T]]
-
-NOTHING = Pruned(expired=0, deleted=0)
-
-
-async def race(rounds: int, *acts: Act[Any]) -> list[tuple[Any, ...]]:
-    """Let each act run at the same moment as the others, round after round."""
-    gate = threading.Barrier(len(acts))
-
-    async def run(act: Act[Any]) -> list[Any]:
-        answers = []
-        for number in range(rounds):
-            gate.wait(timeout=60)
-            answers.append(await act(number))
-        return answers
-
-    def thread(act: Act[Any]) -> list[Any]:
-        try:
-            return asyncio.run(run(act))
-        except BaseException:
-            gate.abort()
-            raise
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        loop = asyncio.get_running_loop()
-        each = await asyncio.gather(
-            *(loop.run_in_executor(pool, thread, act) for act in acts)
-        )
-    return list(zip(*each, strict=True))
+from .race import race
 
 
 async def claim_all(store: Store, worker: str, size: int) -> list[ClaimKey]:
@@ -108,54 +73,6 @@ async def test_law_3_many_claimers_of_many_processes_get_each_job_once(
     assert sorted(keys) == [ClaimKey(job_id, 1) for job_id in ids]
     held = Counter(job.worker for job in (await store.list(Filter(), limit=9999)).jobs)
     assert held == {f"w{n}": len(each) for n, each in enumerate(taken) if each}
-
-
-def work_until_nothing_is_left(url: str, worker: str) -> list[tuple[int, int]]:
-    """Claim and finish as a process of its own, giving back every third."""
-
-    async def work() -> list[tuple[int, int]]:
-        store = connect(url)
-        await store.open()
-        ended: list[tuple[int, int]] = []
-        try:
-            while True:
-                claimed = await store.claim(demand(5), worker=worker, lease=LEASE)
-                if not claimed.claims:
-                    return ended
-                outcomes = [
-                    _outcome.released(held.key, unstarted=True)
-                    if held.key.claim == 1 and held.job_id % 3 == 0
-                    else _outcome.succeeded(held.key)
-                    for held in claimed.claims
-                ]
-                settled = await store.finish(outcomes)
-                assert all(each.accepted for each in settled)
-                ended += [
-                    tuple(each.key) for each in settled if each.status == "succeeded"
-                ]
-        finally:
-            await store.close()
-
-    return asyncio.run(work())
-
-
-@pytest.mark.usefixtures("processes")
-async def test_law_5_claims_of_real_processes_add_up(
-    store: Store, enqueue: Enqueue, database: str, scale: int
-) -> None:
-    ids = await enqueue(300 * scale)
-    workers = [(database, f"w{n}") for n in range(3)]
-
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        each = await asyncio.to_thread(
-            pool.starmap, work_until_nothing_is_left, workers
-        )
-
-    ended = sorted(key for keys in each for key in keys)
-    assert ended == [(job_id, 2 if job_id % 3 == 0 else 1) for job_id in ids]
-    jobs = (await store.list(Filter(), limit=9999 * scale)).jobs
-    assert {job.status for job in jobs} == {Status.SUCCEEDED}
-    assert {job.attempts for job in jobs} == {1}
 
 
 async def test_b15_finish_against_recover_one_of_them_is_refused(
@@ -361,73 +278,3 @@ async def test_law_8_renew_against_finish_brings_nothing_back(
 
     for job in await store.get([each.job_id for each in held]):
         assert (job.status, job.leased_until) == (Status.SUCCEEDED, None)
-
-
-@pytest.mark.usefixtures("processes")
-async def test_many_who_migrate_at_once_apply_each_step_once(
-    database: str, clock: FakeClock
-) -> None:
-    stores = [connect(database, clock=clock) for _ in range(6)]
-    pending = await stores[0].migrate(dry_run=True)
-
-    ((*applied,),) = await race(
-        1, *(lambda _, each=each: each.migrate() for each in stores)
-    )
-
-    assert [step for steps in applied for step in steps] == list(pending)
-    await asyncio.gather(*(each.open() for each in stores))
-    for each in stores:
-        assert None not in await each.enqueue([new_job()])
-        await each.close()
-
-
-@pytest.mark.usefixtures("processes")
-async def test_many_who_open_a_new_database_at_once_all_find_it_ready(
-    new_database: Callable[[], str], clock: FakeClock, scale: int
-) -> None:
-    async def open_and_use(store: Store) -> int | None:
-        await store.open()
-        (job_id,) = await store.enqueue([new_job()])
-        return job_id
-
-    for _ in range(5 * scale):
-        fresh = new_database()
-        stores = [connect(fresh, clock=clock) for _ in range(4)]
-
-        ((*ids,),) = await race(
-            1, *(lambda _, each=each: open_and_use(each) for each in stores)
-        )
-
-        assert sorted(ids) == [1, 2, 3, 4]
-        for each in stores:
-            await each.close()
-
-
-async def test_b143_many_processes_doing_everything_meet_no_lock(
-    store: Store, open_another: OpenAnother, scale: int
-) -> None:
-    stores = [store, *[await open_another() for _ in range(3)]]
-
-    async def everything(each: Store, worker: str) -> int:
-        done = 0
-        for _ in range(25 * scale):
-            await each.enqueue([new_job() for _ in range(3)])
-            claimed = await each.claim(demand(2), worker=worker, lease=LEASE)
-            keys = [held.key for held in claimed.claims]
-            await each.renew(keys, worker=worker, lease=LEASE)
-            await each.stats()
-            settled = await each.finish([_outcome.succeeded(key) for key in keys])
-            done += sum(one.accepted for one in settled)
-            await each.prune(Retention(), limit=10)
-            await each.list(Filter(), limit=10)
-        return done
-
-    ((*done,),) = await race(
-        1,
-        *(
-            lambda _, n=n, each=each: everything(each, f"w{n}")
-            for n, each in enumerate(stores)
-        ),
-    )
-
-    assert done == [50 * scale] * 4
