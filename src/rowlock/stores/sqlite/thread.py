@@ -150,6 +150,8 @@ class Thread:
             # it even to close what its parent has open.
             connection = self._connect()
             with contextlib.closing(connection):
+                if self._between is not None:
+                    self._between.look(connection)
                 self.connected.set_result(None)
                 while (batch := self._take(connection)) is not None:
                     self._serve(connection, batch)
