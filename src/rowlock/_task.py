@@ -13,18 +13,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypedDict, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
 
 from rowlock._codec import Codec
 from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
 from rowlock._job import NewJob
 from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
-
-if TYPE_CHECKING:
-    # Unpack of a TypedDict is typing's own only from 3.11 on; at run time nothing
-    # needs it.
-    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
