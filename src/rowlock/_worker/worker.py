@@ -25,8 +25,8 @@ from rowlock._events import (
     WorkerStarted,
     WorkerStopped,
 )
+from rowlock._options import check_name
 from rowlock._store import TaskInfo, WorkerInfo
-from rowlock._task import check_name
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
 from rowlock._worker.handlers import Handlers
