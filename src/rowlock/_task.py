@@ -1,0 +1,290 @@
+"""
+Tasks: registered functions with a name, options, and ways to make a job of a call.
+
+A task stays callable as the function it was. `options` returns a copy, so what is
+said per job never collides with the function's own parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypedDict, TypeVar
+
+from rowlock._codec import Codec
+from rowlock._durations import to_delay, to_instant
+from rowlock._errors import UsageError
+from rowlock._job import NewJob
+from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
+
+if TYPE_CHECKING:
+    # Unpack of a TypedDict is typing's own only from 3.11 on; at run time nothing
+    # needs it.
+    from typing_extensions import Unpack
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Names and keys are index keys: long ones slow every claim and, in Postgres, don't fit.
+LONGEST_NAME = 200
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What holds for every job of a task; `timeout` is in seconds, 0 is none."""
+
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int = 3
+    timeout: float = 900.0
+    backoff: BackoffRule
+    dead_on: tuple[type[Exception], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What holds for one job; None is the task's own."""
+
+    queue: str | None = None
+    priority: int | None = None
+    delay: timedelta | None = None
+    run_at: datetime | None = None
+    expires_at: datetime | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    backoff: Backoff | None = None
+    idempotency_key: str | None = None
+    connection: object | None = None
+
+
+class JobOptionsDict(TypedDict, total=False):
+    """The keywords of `Task.options`."""
+
+    queue: str | None
+    priority: int | None
+    delay: float | timedelta | None
+    run_at: datetime | None
+    expires_at: datetime | None
+    max_attempts: int | None
+    timeout: float | timedelta | None
+    backoff: BackoffLike | None
+    idempotency_key: str | None
+    connection: object | None
+
+
+class Enqueuer(Protocol):
+    """What a task needs of its app."""
+
+    max_payload: int
+
+    async def enqueue_jobs(
+        self, jobs: Sequence[NewJob], connection: object | None
+    ) -> list[int | None]:
+        """Hand jobs to the store, or to the lent connection."""
+        ...
+
+    def enqueue_jobs_sync(
+        self, jobs: Sequence[NewJob], connection: object | None
+    ) -> list[int | None]:
+        """Do the same from synchronous code."""
+        ...
+
+
+class Task(Generic[P, R]):
+    """
+    A registered function; make one with `@app.task`.
+
+        >>> from rowlock import App
+        >>> app = App("sqlite://")
+        >>> @app.task
+        ... def greet(name: str) -> None:
+        ...     print("Hello", name)
+        >>> greet("Ada")
+        Hello Ada
+    """
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(
+        self, function: Callable[P, R], app: Enqueuer, name: str, options: TaskOptions
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.name = check_name(name, "name=")
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.codec = Codec(function)
+        self.defaults = options
+        self._app = app
+        self._job = JobOptions()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself; no job is made."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r}>"
+
+    def options(self, **options: Unpack[JobOptionsDict]) -> Task[P, R]:
+        """
+        Return a copy of this task whose jobs have these options; None changes nothing.
+
+        `delay` and `timeout` are seconds or a `timedelta` (`timeout=0` is none);
+        `run_at` and `expires_at` are aware datetimes; a larger `priority` goes first,
+        -100 to 100; `backoff` is a `Backoff`, a delay, or a list of delays. While a job
+        with an `idempotency_key` is unfinished, another of the task isn't enqueued.
+        `connection` is your own, whose transaction the job joins.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.options(priority=5).job(name="Ada").priority
+            5
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        task = copy.copy(self)
+        task._job = replace(self._job, **_read(given))
+        if task._job.delay is not None and task._job.run_at is not None:
+            msg = f"Say either delay= or run_at= for {self.name!r}, not both."
+            raise UsageError(msg)
+        return task
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """
+        Make a job of this call without any effect, for `app.enqueue_many`.
+
+        Raises:
+            PayloadError: an argument can't be stored, or doesn't fit its annotation;
+                the message says where.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.job(name="Ada").payload
+            '{"name":"Ada"}'
+        """
+        arguments = self.codec.bind(args, kwargs)
+        job, task = self._job, self.defaults
+        return NewJob(
+            task=self.name,
+            queue=job.queue or task.queue,
+            payload=self.codec.encode(arguments, limit=self._app.max_payload),
+            priority=task.priority if job.priority is None else job.priority,
+            delay=job.delay or timedelta(0),
+            run_at=job.run_at,
+            expires_at=job.expires_at,
+            max_attempts=job.max_attempts or task.max_attempts,
+            timeout=job.timeout,
+            backoff=None if job.backoff is None else job.backoff.to_json(),
+            idempotency_key=job.idempotency_key,
+        )
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        """
+        Enqueue a job of this call; returns its id, None where it is a duplicate.
+
+        Raises:
+            PayloadError: an argument can't be stored; nothing was written.
+            StoreUnavailable: nothing was written; try again.
+            OutcomeUnknown: perhaps it was written; only with an idempotency key is it
+                safe to try again.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> asyncio.run(greet.enqueue(name="Ada"))
+            1
+        """
+        job = self.job(*args, **kwargs)
+        return (await self._app.enqueue_jobs([job], self._job.connection))[0]
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        """
+        Do what `enqueue` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.enqueue_sync(name="Ada")
+            1
+        """
+        job = self.job(*args, **kwargs)
+        return self._app.enqueue_jobs_sync([job], self._job.connection)[0]
+
+
+def check_name(value: object, argument: str) -> str:
+    """Read the name of a task or queue, or a key."""
+    if not isinstance(value, str) or not value:
+        msg = f"{argument} takes a text that isn't empty, not {value!r}."
+        raise UsageError(msg)
+    if len(value) > LONGEST_NAME:
+        msg = f"{argument} has at most {LONGEST_NAME} characters, not {len(value)}."
+        raise UsageError(msg)
+    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        msg = f"{argument} can't hold NUL or a lone surrogate: {value!r}."
+        raise UsageError(msg)
+    return value
+
+
+def check_priority(value: object, argument: str) -> int:
+    """Read a priority."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not LOWEST_PRIORITY <= value <= HIGHEST_PRIORITY
+    ):
+        msg = (
+            f"{argument} is a whole number from {LOWEST_PRIORITY} to"
+            f" {HIGHEST_PRIORITY}, larger first; it was {value!r}."
+        )
+        raise UsageError(msg)
+    return value
+
+
+def check_max_attempts(value: object, argument: str) -> int:
+    """Read how often a job may fail."""
+    # The upper end is what fits a column; nobody means it.
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        msg = f"{argument} is a whole number of 1 or more; it was {value!r}."
+        raise UsageError(msg)
+    return value
+
+
+def check_timeout(value: float | timedelta, argument: str) -> float:
+    """Read a timeout in seconds; 0 is none."""
+    return to_delay(value, argument).total_seconds()
+
+
+_readers: dict[str, Callable[..., object]] = {
+    "queue": check_name,
+    "priority": check_priority,
+    "delay": to_delay,
+    "run_at": to_instant,
+    "expires_at": to_instant,
+    "max_attempts": check_max_attempts,
+    "timeout": check_timeout,
+    "backoff": to_backoff,
+    "idempotency_key": check_name,
+    "connection": lambda connection, _: connection,
+}
+
+
+def _read(options: dict[str, object]) -> dict[str, object]:
+    unknown = options.keys() - _readers.keys()
+    if unknown:
+        known = ", ".join(_readers)
+        msg = f"There is no option {sorted(unknown)[0]!r}; there are {known}."
+        raise UsageError(msg)
+    return {
+        name: _readers[name](value, f"options({name}=)")
+        for name, value in options.items()
+    }
