@@ -13,18 +13,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypedDict, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
 
 from rowlock._codec import Codec
 from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
 from rowlock._job import NewJob
 from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
-
-if TYPE_CHECKING:
-    # Unpack of a TypedDict is typing's own only from 3.11 on; at run time nothing
-    # needs it.
-    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -147,11 +142,12 @@ class Task(Generic[P, R]):
             5
         """
         given = {name: value for name, value in options.items() if value is not None}
-        task = copy.copy(self)
-        task._job = replace(self._job, **_read(given))
-        if task._job.delay is not None and task._job.run_at is not None:
+        job = replace(self._job, **_read(given))
+        if job.delay is not None and job.run_at is not None:
             msg = f"Say either delay= or run_at= for {self.name!r}, not both."
             raise UsageError(msg)
+        task = copy.copy(self)
+        task._job = job  # noqa: SLF001 - a copy of this very object
         return task
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
@@ -278,11 +274,11 @@ _readers: dict[str, Callable[..., object]] = {
 }
 
 
-def _read(options: dict[str, object]) -> dict[str, object]:
+def _read(options: dict[str, object]) -> dict[str, Any]:
     unknown = options.keys() - _readers.keys()
     if unknown:
         known = ", ".join(_readers)
-        msg = f"There is no option {sorted(unknown)[0]!r}; there are {known}."
+        msg = f"There is no option {min(unknown)!r}; there are {known}."
         raise UsageError(msg)
     return {
         name: _readers[name](value, f"options({name}=)")
