@@ -68,7 +68,9 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# A traceback or a repr names what users import, not the module that happens to hold it.
-for _name in __all__:
-    globals()[_name].__module__ = __name__
-del _name
+# A traceback names what users import, not the module that happens to hold it. Errors
+# only: type hints of a dataclass are resolved in the module it says it is of.
+for _public in [globals()[name] for name in __all__]:
+    if isinstance(_public, type) and issubclass(_public, Exception):
+        _public.__module__ = __name__
+del _public

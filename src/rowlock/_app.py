@@ -19,17 +19,17 @@ from rowlock._errors import DuplicateTask, InvalidTask, TaskNotFound, UsageError
 from rowlock._events import Event, Events, JobDuplicate, JobEnqueued
 from rowlock._job import NewJob
 from rowlock._operations import Operations
-from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
-from rowlock._store import Retention, Store
-from rowlock._sync import Portal
-from rowlock._task import (
-    Task,
+from rowlock._options import (
     TaskOptions,
     check_max_attempts,
     check_name,
     check_priority,
     check_timeout,
 )
+from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
+from rowlock._store import Retention, Store
+from rowlock._sync import Portal
+from rowlock._task import Task
 
 if TYPE_CHECKING:
     from types import TracebackType
