@@ -1,6 +1,4 @@
-"""
-The options of tasks and jobs, and what is refused of them at the door.
-"""
+"""The options of tasks and jobs, and what is refused of them at the door."""
 
 from __future__ import annotations
 
