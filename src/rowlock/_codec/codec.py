@@ -151,7 +151,7 @@ def printable(text: str) -> str:
 def _write(value: object, read: Callable[[bytes], object], limit: int) -> str | Fault:
     try:
         data = _encoder.encode(value)
-    except Exception as error:  # noqa: BLE001  # a model's code may raise anything
+    except Exception as error:  # noqa: BLE001 - a model's code may raise anything
         fault = unstorable(value) or Fault(f"it can't be written as JSON ({error})")
         return fault.because(error)
     if len(data) > limit:
@@ -161,7 +161,7 @@ def _write(value: object, read: Callable[[bytes], object], limit: int) -> str | 
         return nul
     try:
         back = read(data)
-    except Exception as error:  # noqa: BLE001  # the same
+    except Exception as error:  # noqa: BLE001 - the same
         # NaN was written as null, so what msgspec finds may not be what was given.
         fault = unstorable(value) or misfit(data, error, read)
         return fault.because(error)

@@ -235,7 +235,7 @@ def _parts(value: object) -> Iterable[tuple[str, object]] | None:
 
 
 @lru_cache(maxsize=1024)
-def _field_names(kind: Any) -> tuple[str, ...] | None:  # noqa: ANN401  # any class
+def _field_names(kind: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - any class
     if issubclass(kind, msgspec.Struct):
         return tuple(kind.__struct_fields__)
     if dataclasses.is_dataclass(kind):

@@ -89,7 +89,7 @@ def _check_function(function: Callable[..., object]) -> None:
 def _signature(function: Callable[..., object]) -> inspect.Signature:
     try:
         if sys.version_info >= (3, 14):
-            from annotationlib import Format  # noqa: PLC0415  # new in 3.14
+            from annotationlib import Format  # noqa: PLC0415 - new in 3.14
 
             # Only the parameters' annotations must be known, not the return's.
             return inspect.signature(function, annotation_format=Format.FORWARDREF)
@@ -129,7 +129,10 @@ def _check_parameter(
             problem = "begins with two underscores, which Python keeps: rename it"
         case _:
             return
-    raise _refusal(function, f"its parameter `{parameter}` {problem}")
+    shown = parameter.replace(
+        annotation=inspect.Parameter.empty, default=inspect.Parameter.empty
+    )
+    raise _refusal(function, f"its parameter `{shown}` {problem}")
 
 
 def _annotation(
