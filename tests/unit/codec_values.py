@@ -6,7 +6,7 @@ import dataclasses
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, Self, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -73,6 +73,9 @@ class LookAlike:
     """A model by its methods alone, as pydantic's are known."""
 
     def __init__(self, n: object) -> None:
+        if n == "broken":
+            msg = "it is broken"
+            raise ValueError(msg)
         self.n = n
 
     def __eq__(self, other: object) -> bool:
@@ -87,12 +90,26 @@ class LookAlike:
         return msgspec.json.encode({"n": self.n}).decode()
 
     @classmethod
-    def model_validate(cls, value: dict[str, object]) -> LookAlike:
+    def model_validate(cls, value: dict[str, Any]) -> Self:
         return cls(**value)
 
     @classmethod
-    def model_validate_json(cls, text: bytes) -> LookAlike:
+    def model_validate_json(cls, text: bytes) -> Self:
         return cls.model_validate(msgspec.json.decode(text))
+
+
+class Forgetful(LookAlike):
+    """A model that reads the last of its items away, and adds one of its own."""
+
+    @classmethod
+    def model_validate(cls, value: dict[str, Any]) -> Self:
+        match value["n"]:
+            case list() as items:
+                return cls(items[:-1])
+            case dict() as entries:
+                return cls({**entries, "more": 1})
+            case other:
+                return cls(other + 1)
 
 
 def taking(annotation: object) -> Codec:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -21,6 +24,7 @@ from tests.unit.codec_values import (
     Address,
     Channel,
     Colour,
+    Forgetful,
     Line,
     LookAlike,
     Order,
@@ -41,6 +45,21 @@ EAST = datetime(2026, 10, 25, 2, 30, tzinfo=timezone(timedelta(hours=5, minutes=
 ORDER = Order(
     UUID(int=7), NOW, [Line("a", Decimal("1.10"), {"x"}), Line("b", Decimal(2))]
 )
+
+
+class Dated(tzinfo):
+    """A zone whose offset depends on the date, as most do."""
+
+    def utcoffset(self, instant: datetime | None) -> timedelta | None:
+        return None if instant is None else timedelta(hours=1)
+
+    tzname = dst = None  # type: ignore[assignment]  # never asked
+
+
+@dataclass(frozen=True, eq=False)
+class Lonely:
+    n: int
+
 
 # An annotation, and a value that it carries.
 CARRIED: list[tuple[object, object]] = [
@@ -98,6 +117,7 @@ CARRIED: list[tuple[object, object]] = [
     (Renamed, Renamed("Ada")),
     (Renamed, Renamed("Ada", "Lovelace")),
     (Annotated[int, msgspec.Meta(ge=0)], 0),
+    (dict[Annotated[str, msgspec.Meta(title="key")], int], {"a": 1}),
     (object, {"a": [None]}),
     (list[LookAlike | None], [LookAlike(1), None]),
 ]
@@ -138,6 +158,12 @@ REFUSED: list[tuple[object, object, str, str]] = [
     (Point, (1, 2.0), "$.value", "`tuple` and would come back as"),
     (Address, {"street": "a", "town": "b"}, "$.value.town", "would be dropped"),
     (float, 2**53 + 1, "$.value", "`int` and would come back as `float`"),
+    (set[str], {Channel.MAIL}, "$.value[0]", "would come back as `str`"),
+    (set[Lonely], {Lonely(1)}, "$.value[0]", "wouldn't come back equal"),
+    (Forgetful, Forgetful([1, 2]), "$.value.n", "`list` and wouldn't come back equal"),
+    (Forgetful, Forgetful({"a": 1}), "$.value.n", "`dict` and wouldn't come back"),
+    (Forgetful, Forgetful(1), "$.value.n", "`int` and wouldn't come back equal"),
+    (time, time(1, tzinfo=Dated()), "$.value", "no offset without a date"),
     # What doesn't fit.
     (int, "1", "$.value", "expected `int`, got `str`"),
     (int, 1.0, "$.value", "expected `int`, got `float`"),
@@ -276,6 +302,22 @@ def test_what_contains_itself_or_is_nested_too_deeply_is_refused(
         with pytest.raises(PayloadError, match="100 levels deep, or contains itself"):
             encode(value, limit=MAX_PAYLOAD)
     assert encode(deep["value"], limit=MAX_PAYLOAD)
+
+
+def test_a_deep_payload_is_refused_where_pythons_stack_is_nearly_used_up() -> None:
+    deep: object = 1
+    for _ in range(90):
+        deep = [deep]
+    left = sys.getrecursionlimit() - len(inspect.stack(0))
+
+    def encode_below(levels: int) -> str:
+        if levels:
+            return encode_below(levels - 1)
+        return encode_json(deep, limit=MAX_PAYLOAD)
+
+    assert encode_below(0)
+    with pytest.raises(PayloadError, match="100 levels deep"):
+        encode_below(left - 150)
 
 
 def test_all_webhook_payloads_come_back_equal() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from rowlock._codec import MAX_PAYLOAD, Codec
 from rowlock._errors import PayloadError
-from tests.unit.codec_values import Order, taking
+from tests.unit.codec_values import LookAlike, Order, taking
 
 
 def send(order_id: int, note: str = "none", *, urgent: bool = False) -> None: ...
@@ -129,6 +130,23 @@ def test_a_stored_datetime_without_a_zone_is_refused() -> None:
 
     with pytest.raises(PayloadError, match="no time zone") as refused:
         codec.decode('{"value": [null, "2026-01-01T00:00:00"]}')
+
+    assert refused.value.path == "$.value[1]"
+
+
+def test_a_path_whose_names_have_dots_keeps_what_msgspec_said() -> None:
+    class Dotted(msgspec.Struct, rename={"n": "a.n"}):
+        n: int
+
+    with pytest.raises(PayloadError, match="expected `int`, got `str`") as refused:
+        taking(dict[str, Dotted]).decode('{"value": {"k": {"a.n": "x"}}}')
+
+    assert refused.value.path == "$.value[...].a.n"
+
+
+def test_what_a_model_says_is_told_with_its_path() -> None:
+    with pytest.raises(PayloadError, match="it is broken") as refused:
+        taking(list[LookAlike]).decode('{"value": [{"n": 1}, {"n": "broken"}]}')
 
     assert refused.value.path == "$.value[1]"
 

@@ -47,6 +47,12 @@ def dunder(__order: int) -> None: ...  # noqa: PYI063 - the case
 def unresolved(order_id: int, share: Fraction) -> None: ...
 
 
+def unsigned() -> None: ...
+
+
+unsigned.__signature__ = "none"  # type: ignore[attr-defined]  # the case
+
+
 class Shop:
     def send(self, order_id: int) -> None: ...
 
@@ -98,6 +104,7 @@ NOT_TASKS: list[tuple[Any, str]] = [
     (print, "builtins.print can't be a task: it is `builtin_function_or_method`"),
     (opaque(wrapped), "needs functools.wraps"),
     (unresolved, "the annotation of `share` can't be resolved (name 'Fraction'"),
+    (unsigned, "its signature can't be read"),
     (3, "3 can't be a task: it is `int`"),
 ]
 

@@ -25,6 +25,14 @@ def is_model(kind: object) -> bool:
     )
 
 
+def contents(model: Any) -> dict[str, object]:  # noqa: ANN401 - any model
+    """Tell a model's fields, without what it has cached beside them."""
+    if not hasattr(type(model), "model_fields"):
+        return dict(vars(model))
+    fields = {name: getattr(model, name) for name in type(model).model_fields}
+    return fields | (model.model_extra or {})
+
+
 def to_json(value: Any) -> msgspec.Raw:  # noqa: ANN401 - msgspec hands over anything
     """Write a model, as msgspec's `enc_hook`."""
     if not is_model(type(value)):
