@@ -286,6 +286,9 @@ def test_a_payload_that_is_too_large_names_its_largest_argument() -> None:
 def test_a_result_that_is_too_large_is_refused() -> None:
     with pytest.raises(PayloadError, match="1,048,580 bytes"):
         encode_json(["x" * MAX_PAYLOAD], limit=MAX_PAYLOAD)
+    with pytest.raises(PayloadError) as refused:
+        encode_json({"a": 1, "the rest": [1, 2]}, limit=20)
+    assert refused.value.path == "$['the rest']"
 
 
 @pytest.mark.parametrize("encode", [taking(Any).encode, encode_json])

@@ -184,6 +184,15 @@ def test_a_wrapped_function_is_read_as_the_one_inside() -> None:
     assert codec.encode(found, limit=MAX_PAYLOAD)
 
 
+def test_a_function_that_wraps_a_partial_is_a_task() -> None:
+    @functools.wraps(functools.partial(wrapped, day=date(2026, 1, 2)))
+    def handler(order: Order, day: date) -> None: ...
+
+    handler.__name__ = "handler"
+
+    assert Codec(handler).bind((1,), {}) == {"order": 1}
+
+
 def test_a_coroutine_function_is_read_like_a_plain_one() -> None:
     async def handler(day: date) -> None: ...
 

@@ -28,7 +28,7 @@ class Parameters:
     """
     What a handler takes.
 
-    `kind` is a struct with a field a parameter; where it is missing and has a
+    `kind` is a struct with a field a parameter; where that is missing and has a
     default, the field is UNSET. `zoned` tells whether a datetime is anywhere in it.
     """
 
@@ -140,12 +140,13 @@ def _annotation(
 ) -> object:
     if parameter.annotation is inspect.Parameter.empty:
         return Any
-    unwrapped: Any = inspect.unwrap(function)
+    unwrapped = inspect.unwrap(function)
+    known = getattr(unwrapped, "__globals__", function.__globals__)
     # One at a time, so that the message can name the parameter.
-    holder = FunctionType(_annotation.__code__, unwrapped.__globals__)
+    holder = FunctionType(_annotation.__code__, known)
     holder.__annotations__ = {"it": parameter.annotation}
     if sys.version_info >= (3, 12):
-        holder.__type_params__ = unwrapped.__type_params__
+        holder.__type_params__ = getattr(unwrapped, "__type_params__", ())
     try:
         return get_type_hints(holder, include_extras=True)["it"]
     except Exception as error:
