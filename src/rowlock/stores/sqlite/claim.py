@@ -195,7 +195,9 @@ def _read_line(
 def _limits(connection: sqlite3.Connection, demand: Demand) -> Mapping[str, int]:
     if demand.queues is not None:
         return demand.queues
-    return {queue: demand.total for (queue,) in connection.execute(SQL["queues"]).fetchall()}
+    return {
+        queue: demand.total for (queue,) in connection.execute(SQL["queues"]).fetchall()
+    }
 
 
 def _pauses(connection: sqlite3.Connection, now: int) -> Pauses:

@@ -77,7 +77,9 @@ def network_of(path: str, mounts: str = "/proc/mounts") -> str | None:
     return found if found in _NETWORK else None
 
 
-def connect_writer(path: str, *, synchronous: str, trace: Trace | None) -> sqlite3.Connection:
+def connect_writer(
+    path: str, *, synchronous: str, trace: Trace | None
+) -> sqlite3.Connection:
     """Connect for writing; the file is made where there is none."""
     connection = _connect(path, trace, timeout=0)
     try:

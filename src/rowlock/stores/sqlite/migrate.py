@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rowlock._store import Migration
 
 
-
 def pending(connection: sqlite3.Connection, path: str) -> Sequence[Migration]:
     """
     Name what isn't applied yet, oldest first.
@@ -49,7 +48,9 @@ def pending(connection: sqlite3.Connection, path: str) -> Sequence[Migration]:
     return tuple(migration for migration in ours if migration.version not in done)
 
 
-def apply(connection: sqlite3.Connection, now: int, *, path: str) -> Sequence[Migration]:
+def apply(
+    connection: sqlite3.Connection, now: int, *, path: str
+) -> Sequence[Migration]:
     """Apply what is pending, inside the caller's transaction; return it."""
     todo = pending(connection, path)
     if todo:

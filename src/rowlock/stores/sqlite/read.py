@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rowlock._job import Job
 
 
-def get(connection: sqlite3.Connection, _now: int, ids: Sequence[int]) -> tuple[Job, ...]:
+def get(
+    connection: sqlite3.Connection, _now: int, ids: Sequence[int]
+) -> tuple[Job, ...]:
     """Read jobs by id, in the order given; missing ids are left out."""
     found = connection.execute(SQL["get"], {"ids": json.dumps(list(ids))}).fetchall()
     by_id = {row[0]: row for row in found}

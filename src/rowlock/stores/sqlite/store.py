@@ -148,7 +148,9 @@ class SQLiteStore:
     async def finish(self, outcomes: Sequence[Outcome]) -> Sequence[Settled]:
         """Write what these claims ended as; see `Store.finish`."""
         news = any(o.status is Status.PENDING or o.spawned for o in outcomes)
-        return await self._write(partial(finishing.finish, outcomes=outcomes), news=news)
+        return await self._write(
+            partial(finishing.finish, outcomes=outcomes), news=news
+        )
 
     def wakeups(self) -> Wakeups:
         """Subscribe to news of this store; close it when done."""

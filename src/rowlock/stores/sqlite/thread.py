@@ -190,7 +190,9 @@ class Thread:
                 batch.append(work)
             return batch
 
-    def _serve(self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]) -> None:
+    def _serve(
+        self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
+    ) -> None:
         writes = [
             work
             for work in batch
@@ -223,7 +225,9 @@ class Thread:
         except sqlite3.Error as error:
             if work.run is not None and errors.is_locked(error):
                 return False
-            work.future.set_exception(_chained(errors.translate(error, self._path), error))
+            work.future.set_exception(
+                _chained(errors.translate(error, self._path), error)
+            )
         except Exception as error:  # noqa: BLE001 - handed to who waits for it
             work.future.set_exception(error)
         else:
@@ -244,7 +248,9 @@ class Thread:
                 return
             time.sleep(random.uniform(0.0005, 0.002))  # noqa: S311 - no secret
 
-    def _commit(self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]) -> None:
+    def _commit(
+        self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]
+    ) -> None:
         answers: list[tuple[Work[Any], Any, BaseException | None]] = []
         for work in writes:
             answers.append(self._attempt(connection, work, alone=len(writes) == 1))
@@ -287,7 +293,9 @@ class Thread:
             if not alone:
                 connection.execute("RELEASE work")
         except sqlite3.Error as error:
-            failure: BaseException = _chained(errors.translate(error, self._path), error)
+            failure: BaseException = _chained(
+                errors.translate(error, self._path), error
+            )
         except Exception as error:  # noqa: BLE001 - handed to who waits for it
             failure = error
         else:
