@@ -15,9 +15,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WITH_PYTHON = [page for page in PAGES if BLOCK.search(page.read_text())]
+# A sentence that ends in a file's name says where a reader puts the block.
+BLOCK = re.compile(
+    r"(?:`(?P<file>\w+\.py)`:\n\n)?^```python\n(?P<program>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
+WITH_PYTHON = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
 def name(path: Path) -> str:
@@ -25,22 +29,21 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
-def test_the_python_of_a_page_runs_in_an_empty_folder(
-    page: Path, tmp_path: Path
-) -> None:
-    """Blocks build on each other, as a reader would type them into one file."""
-    program = "\n".join(BLOCK.findall(page.read_text()))
+def test_the_python_of_a_page_runs_block_by_block(page: Path, tmp_path: Path) -> None:
+    for number, block in enumerate(BLOCK.finditer(page.read_text()), start=1):
+        file = tmp_path / (block["file"] or f"block_{number}.py")
+        file.write_text(block["program"])
 
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+        ran = subprocess.run(
+            [sys.executable, file.name],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
-    assert ran.returncode == 0, ran.stderr
+        assert ran.returncode == 0, f"{block[0]}\n{ran.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

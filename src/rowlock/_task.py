@@ -23,6 +23,7 @@ from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
 class Enqueuer(Protocol):
     """What a task needs of its app."""
 

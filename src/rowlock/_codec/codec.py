@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from rowlock._codec.complaint import misfit
-from rowlock._codec.faults import Fault, difference, unstorable
+from rowlock._codec.faults import Fault, difference, shortened, unstorable
 from rowlock._codec.parameters import read_parameters
 from rowlock._codec.pydantic_models import from_json, to_json
 from rowlock._errors import PayloadError
@@ -181,4 +181,5 @@ def _too_large(value: object, size: int, limit: int) -> Fault:
 
 def _refusal(fault: Fault, where: str, remedy: str = "") -> PayloadError:
     path = f"${fault.path}"
-    return PayloadError(f"`{path}` {where}: {fault.problem}{remedy}.", path=path)
+    msg = f"`{shortened(path)}` {where}: {fault.problem}{remedy}."
+    return PayloadError(msg, path=path)

@@ -33,7 +33,9 @@ def misfit(
     field = _FIELD.fullmatch(problem)
     if field is None:
         return Fault(problem[:1].lower() + problem[1:], path)
-    problem = "it is missing" if field[1] == "missing required" else "it is unknown"
+    problem = "it is missing"
+    if field[1] != "missing required":
+        problem = f"there is no such {'field' if path else 'parameter'}"
     return Fault(problem, f"{path}.{field[2]}")
 
 

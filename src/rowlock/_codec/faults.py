@@ -25,15 +25,18 @@ import msgspec
 
 from rowlock._codec.pydantic_models import is_model
 
-# Both of Python's recursion limits are above it wherever in a program it is, so that
-# what was stored can be read by a worker that is deeper in its stack.
-MAX_DEPTH = 200
+# A level costs a few frames of Python's stack, in the worker as here; this many fit
+# wherever in a program either stands, and no data is as deep.
+MAX_DEPTH = 100
+
+# What Python reads unless told otherwise (sys.set_int_max_str_digits).
+_TOO_LARGE = 10**4300
 
 _SCALARS = frozenset(
     {NoneType, bool, int, float, str, bytes, bytearray, date, timedelta, UUID}
 )
-_KNOWN = _SCALARS | {datetime, time, Decimal, memoryview, msgspec.UnsetType}
-_LONGEST_SHOWN = 60
+_KNOWN = _SCALARS | {datetime, time, Decimal, memoryview}
+_LONGEST_SHOWN = 80
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -59,12 +62,22 @@ class Fault:
         return dataclasses.replace(self, path=segment + self.path)
 
 
-def difference(sent: object, back: object, depth: int = MAX_DEPTH) -> Fault | None:
+_TOO_DEEP = Fault(f"it is nested more than {MAX_DEPTH} levels deep, or contains itself")
+
+
+def difference(sent: object, back: object) -> Fault | None:
     """
     Find the first part that didn't come back equal and of the same type.
 
     An int may come back as the equal float, where the annotation is float.
     """
+    try:
+        return _difference(sent, back, MAX_DEPTH)
+    except RecursionError:
+        return _TOO_DEEP
+
+
+def _difference(sent: object, back: object, depth: int) -> Fault | None:
     kind = type(sent)
     if kind is not type(back):
         if kind is int and type(back) is float and sent == back:
@@ -73,7 +86,7 @@ def difference(sent: object, back: object, depth: int = MAX_DEPTH) -> Fault | No
     if kind in _SCALARS:
         return None if sent == back else _changed_value(sent)
     if depth == 0:
-        return Fault(f"it is nested more than {MAX_DEPTH} levels deep")
+        return _TOO_DEEP
     return _DIFFERENCES.get(kind, _object_difference)(sent, back, depth - 1)
 
 
@@ -88,7 +101,7 @@ def _dict_difference(
     ):
         if key != key_back or type(key) is not type(key_back):
             return _key_fault(key) or _changed_key(key, key_back)
-        fault = difference(value, value_back, depth)
+        fault = _difference(value, value_back, depth)
         if fault is not None:
             return fault.inside(segment(key))
     return None
@@ -114,7 +127,7 @@ def _item_difference(
     if len(sent) != len(back):
         return _changed_value(sent)
     for index, value in enumerate(sent):
-        fault = difference(value, back[index], depth)
+        fault = _difference(value, back[index], depth)
         if fault is not None:
             return fault.inside(f"[{index}]")
     return None
@@ -126,7 +139,7 @@ def _set_difference(sent: set[object], back: set[object], depth: int) -> Fault |
     for index, value in enumerate(sent):
         if value not in held:
             return (_value_fault(value) or _changed_value(value)).inside(f"[{index}]")
-        fault = difference(value, held[value], depth)
+        fault = _difference(value, held[value], depth)
         if fault is not None:
             return fault.inside(f"[{index}]")
     return None if len(sent) == len(back) else _changed_value(sent)
@@ -143,10 +156,10 @@ def _object_difference(sent: object, back: object, depth: int) -> Fault | None:
     if names is None:
         fault = None
         if is_model(kind):
-            fault = difference(vars(sent), vars(back), depth)
+            fault = _difference(vars(sent), vars(back), depth)
         return fault or (None if sent == back else _changed_value(sent))
     for name in names:
-        fault = difference(getattr(sent, name), getattr(back, name), depth)
+        fault = _difference(getattr(sent, name), getattr(back, name), depth)
         if fault is not None:
             return fault.inside(f".{name}")
     return None
@@ -183,7 +196,7 @@ def unstorable(value: object, *, in_model: bool = False) -> Fault | None:
     try:
         return _unstorable(value, in_model=in_model)
     except RecursionError:
-        return Fault("it is nested too deeply, or contains itself")
+        return _TOO_DEEP
 
 
 def _unstorable(value: object, *, in_model: bool) -> Fault | None:
@@ -211,7 +224,11 @@ def _parts(value: object) -> Iterable[tuple[str, object]] | None:
         return ((segment(key), part) for key, part in value.items())
     names = _field_names(kind)
     if names is not None:
-        return ((f".{name}", getattr(value, name)) for name in names)
+        return (
+            (f".{name}", part)
+            for name in names
+            if (part := getattr(value, name)) is not msgspec.UNSET
+        )
     if isinstance(value, list | tuple | set | frozenset):
         return ((f"[{index}]", part) for index, part in enumerate(value))
     return _parts(vars(value)) if is_model(kind) else None
@@ -237,35 +254,52 @@ def segment(key: object) -> str:
 
 
 def _value_fault(value: object) -> Fault | None:
-    if isinstance(value, float) and not math.isfinite(value):
-        return Fault(f"it is {value!r}, which JSON doesn't have: pass None or a string")
-    if isinstance(value, Decimal) and not value.is_finite():
-        return Fault(f"it is {value}, which isn't a number: pass None or a string")
     if isinstance(value, str):
         return _text_fault(value, "it")
-    if isinstance(value, datetime) and value.utcoffset() is None:
+    if isinstance(value, int | float | Decimal):
+        return _number_fault(value)
+    if isinstance(value, datetime | time):
+        return _zone_fault(value)
+    return None
+
+
+def _number_fault(value: float | Decimal) -> Fault | None:
+    if isinstance(value, int):
+        if abs(value) < _TOO_LARGE:
+            return None
+        return Fault("it has more than 4300 digits, which Python won't read: split it")
+    finite = value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+    if finite:
+        return None
+    return Fault(f"it is {value}, which JSON doesn't have: pass None or a string")
+
+
+def _zone_fault(value: datetime | time) -> Fault | None:
+    if value.utcoffset() is not None:
+        return None
+    if isinstance(value, datetime):
         problem = (
             "it has no time zone: write datetime.now(UTC), or set one with"
             " .replace(tzinfo=...)"
         )
         return Fault(problem)
-    if isinstance(value, time) and value.tzinfo and value.utcoffset() is None:
-        problem = (
-            "it has a time zone without an offset, which would be lost: pass the"
-            " zone's name beside it"
-        )
-        return Fault(problem)
-    return None
+    if value.tzinfo is None:
+        return None
+    problem = (
+        "it has a time zone that has no offset without a date, and would be lost:"
+        " pass the zone's name beside it"
+    )
+    return Fault(problem)
 
 
 def _key_fault(key: object) -> Fault | None:
     if not isinstance(key, str):
         problem = (
-            f"its key {_shown(key)} is `{name_of(type(key))}`, and keys in JSON are"
-            " strings: pass str(key)"
+            f"its key {shortened(repr(key))} is `{name_of(type(key))}`, and JSON's keys"
+            " are strings: pass str(key)"
         )
         return Fault(problem)
-    return _text_fault(key, f"its key {_shown(key)}")
+    return _text_fault(key, f"its key {shortened(repr(key))}")
 
 
 def _text_fault(text: str, what: str) -> Fault | None:
@@ -296,7 +330,9 @@ def _unknown_type(value: object) -> Fault | None:
 def _changed_type(sent: object, back: object) -> Fault:
     name, name_back = name_of(type(sent)), name_of(type(back))
     problem = f"it is `{name}` and would come back as `{name_back}`: pass `{name_back}`"
-    return Fault(problem, wanted=name)
+    # To annotate a subclass of what JSON has, such as OrderedDict, is no way out.
+    plain = isinstance(sent, type(back)) and not isinstance(sent, Enum)
+    return Fault(problem, wanted=None if plain else name)
 
 
 def _changed_value(sent: object) -> Fault:
@@ -305,13 +341,12 @@ def _changed_value(sent: object) -> Fault:
 
 def _changed_key(key: object, key_back: object) -> Fault:
     fault = _changed_type(key, key_back)
-    return dataclasses.replace(
-        fault, problem=fault.problem.replace("it is", f"its key {_shown(key)} is", 1)
-    )
+    problem = fault.problem.replace("it is", f"its key {shortened(repr(key))} is", 1)
+    return dataclasses.replace(fault, problem=problem)
 
 
-def _shown(key: object) -> str:
-    text = repr(key)
+def shortened(text: str) -> str:
+    """Cut what goes into a sentence: a key or a path may be of any length."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 

@@ -47,6 +47,7 @@ def read_parameters(function: Callable[..., object]) -> Parameters:
     """
     _check_function(function)
     signature = _signature(function)
+    _check_owner(function, signature)
     fields: list[tuple[str, Any, Any]] = []
     kinds: list[types.Type] = []
     for parameter in signature.parameters.values():
@@ -83,13 +84,6 @@ def _check_function(function: Callable[..., object]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         problem = "it is a generator, which nobody would iterate: return a value"
         raise _refusal(function, problem)
-    # A function of a class body is told from one of a function's body by its
-    # qualified name, and from a static method by its first parameter.
-    first = next(iter(function.__code__.co_varnames), None)
-    owner = function.__qualname__.rpartition(".")[0]
-    if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
-        problem = f"it is a method of {owner}: write a function outside the class"
-        raise _refusal(function, problem)
 
 
 def _signature(function: Callable[..., object]) -> inspect.Signature:
@@ -104,6 +98,16 @@ def _signature(function: Callable[..., object]) -> inspect.Signature:
         raise _refusal(function, f"its signature can't be read ({error})") from error
 
 
+def _check_owner(function: Callable[..., object], signature: inspect.Signature) -> None:
+    # A function of a class's body is told from one of a function's body by its
+    # qualified name, and from a static method by its first parameter.
+    owner = function.__qualname__.rpartition(".")[0]
+    first = next(iter(signature.parameters), None)
+    if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
+        problem = f"it is a method of {owner}: write a function outside the class"
+        raise _refusal(function, problem)
+
+
 def _check_parameter(
     function: Callable[..., object], parameter: inspect.Parameter
 ) -> None:
@@ -113,13 +117,16 @@ def _check_parameter(
         case inspect.Parameter.VAR_POSITIONAL:
             problem = (
                 "takes any number of arguments, and they are stored by name: take one"
-                " list instead"
+                " list instead (a decorator's wrapper needs functools.wraps)"
             )
         case inspect.Parameter.VAR_KEYWORD:
             problem = (
                 "takes arguments of any name, so that a wrong one is never noticed:"
-                " name each, or take one dict instead"
+                " name each, or take one dict instead (a decorator's wrapper needs"
+                " functools.wraps)"
             )
+        case _ if parameter.name.startswith("__"):
+            problem = "begins with two underscores, which Python keeps: rename it"
         case _:
             return
     raise _refusal(function, f"its parameter `{parameter}` {problem}")
@@ -195,7 +202,7 @@ def _kind_fault(kind: types.Type) -> str | None:
                 " as str, or take a list of pairs"
             )
         case types.DateTimeType(tz=False):
-            return "a datetime without a time zone, which is never stored: take it with"
+            return "a datetime that is refused a time zone: leave out `tz=False`"
         case _:
             return None
 
