@@ -1,6 +1,5 @@
 """
-Colours: click takes them off where there is no terminal; the environment may say
-otherwise.
+Colours, where there is a terminal or the environment asks for them.
 
 Sources: no-color.org, force-color.org.
 """

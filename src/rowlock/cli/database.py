@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from rowlock._app import App
 from rowlock._errors import StoreUnavailable
@@ -34,3 +33,19 @@ def opened(database: str | None, named_app: str | None) -> Iterator[App]:
         yield app
     finally:
         app.close_sync()
+
+
+def file_of(app: App) -> Path | None:
+    """Tell which file an app's jobs are in, None where it isn't one."""
+    path = app.url.removeprefix("sqlite:///")
+    return None if path in (app.url, ":memory:") else Path(path)
+
+
+def _refuse_missing(app: App) -> None:
+    file = file_of(app)
+    if file is not None and not file.exists():
+        msg = (
+            f"There is no database {file}: run this where the worker runs, or name the"
+            " database with --database or -A."
+        )
+        raise StoreUnavailable(msg)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import tomllib
 import traceback
 from difflib import get_close_matches
 from pathlib import Path
@@ -65,6 +64,8 @@ def load(name: str) -> App:
 
 
 def _named_in_project() -> str | None:
+    import tomllib
+
     try:
         with Path(PROJECT).open("rb") as file:
             settings = tomllib.load(file).get("tool", {}).get("rowlock", {})
@@ -76,8 +77,8 @@ def _named_in_project() -> str | None:
     name = settings.get("app") if isinstance(settings, dict) else None
     if name is not None and not isinstance(name, str):
         msg = (
-            f"app under [tool.rowlock] in {Path(PROJECT).absolute()} must be a text such"
-            f' as "shop:app"; it is {name!r}.'
+            f"app under [tool.rowlock] in {Path(PROJECT).absolute()} must be a text,"
+            f' such as "shop:app"; it is {name!r}.'
         )
         raise ConfigError(msg)
     return name or None
@@ -212,9 +213,7 @@ def _made(value: object, name: str, module: ModuleType) -> App:
     if not isinstance(made, App):
         if hasattr(made, "close"):
             made.close()  # a coroutine that nobody awaits would complain about it
-        msg = (
-            f"{name}() returned a {type(made).__name__}, not an App{_instead(module)}"
-        )
+        msg = f"{name}() returned a {type(made).__name__}, not an App{_instead(module)}"
         raise ConfigError(msg)
     return made
 

@@ -1,6 +1,4 @@
-"""
-Instants and spans of time as people read them, and as programs do.
-"""
+"""Instants and spans of time as people read them, and as programs do."""
 
 from __future__ import annotations
 

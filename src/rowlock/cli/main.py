@@ -1,53 +1,34 @@
-"""
-`rowlock`: the group of all commands, and the one place where an error becomes a
-sentence and an exit code.
-
-0 done, 1 failed, 2 usage, 3 not found, 4 store out of reach or schema not served, 130
-interrupted.
-"""
+"""`rowlock`: the group of all commands, and what every one of them ends with."""
 
 from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import click
 
 import rowlock
-from rowlock._errors import (
-    ConfigError,
-    JobNotFound,
-    PayloadError,
-    RowlockError,
-    StoreError,
-    TaskNotFound,
-    UsageError,
-)
 from rowlock.cli.colour import wanted
 from rowlock.cli.demo import demo
 from rowlock.cli.enqueue import enqueue
+from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
 from rowlock.cli.jobs import jobs
 from rowlock.cli.stats import stats
 from rowlock.cli.worker import worker
-
-FAILED, USAGE, NOT_FOUND, STORE, INTERRUPTED = 1, 2, 3, 4, 130
-
-# The first that fits counts: TaskNotFound is a ConfigError too.
-EXIT_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
-    ((JobNotFound, TaskNotFound), NOT_FOUND),
-    ((StoreError,), STORE),
-    ((ConfigError, UsageError, PayloadError, click.UsageError), USAGE),
-)
 
 
 class CommandLine(click.Group):
     """A group whose errors are sentences, and whose commands return exit codes."""
 
+    # Click's own signature has more that nobody here passes.
     def main(
-        self, args: Sequence[str] | None = None, *rest: Any, **extra: Any
-    ) -> Any:
+        self,
+        args: Sequence[str] | None = None,
+        *rest: Any,  # noqa: ANN401
+        **extra: Any,  # noqa: ANN401
+    ) -> NoReturn:
         """Run it, and end the process with the exit code."""
         extra["standalone_mode"] = False
         # A terminal that can't show a letter shows a mark for it instead of nothing.
@@ -66,7 +47,7 @@ class CommandLine(click.Group):
             code = exit_code(error)
         sys.exit(code or 0)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command; `--debug` shows where an error came from."""
         try:
             return super().invoke(ctx)
@@ -74,46 +55,6 @@ class CommandLine(click.Group):
             if ctx.params["debug"]:
                 traceback.print_exc()
             raise
-
-
-def exit_code(error: BaseException) -> int:
-    """Tell the exit code of an error."""
-    error = leaf(error)
-    for kinds, code in EXIT_CODES:
-        if isinstance(error, kinds):
-            return code
-    return FAILED
-
-
-def sentence(error: BaseException) -> str:
-    """Say an error in one sentence, with what to do."""
-    error = leaf(error)
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        message = error.format_message().rstrip()
-        return f"{message} (See {error.ctx.command_path} --help.)"
-    if isinstance(error, click.ClickException):
-        return error.format_message()
-    if isinstance(error, RowlockError):
-        return str(error)
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}."
-    return (
-        f"Rowlock met something that it didn't expect ({type(error).__name__}: {error});"
-        " `rowlock --debug ...` shows where."
-    )
-
-
-def leaf(error: BaseException) -> BaseException:
-    """Find the first error inside a group of them; itself where it is none."""
-    while isinstance(error, BaseExceptionGroup):
-        error = next(iter(_by_weight(error.exceptions)))
-    return error
-
-
-def _by_weight(errors: Sequence[BaseException]) -> Iterator[BaseException]:
-    """Put those that Rowlock can explain first."""
-    yield from sorted(errors, key=lambda error: not isinstance(error, RowlockError))
 
 
 @click.group(

@@ -1,6 +1,4 @@
-"""
-Options that several commands share, and the kinds of values they take.
-"""
+"""Options that several commands share, and the kinds of values they take."""
 
 from __future__ import annotations
 
@@ -21,7 +19,9 @@ LARGEST_ID = 2**63 - 1
 JOB_ID = click.IntRange(1, LARGEST_ID)
 
 
-def read_name(_ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+def read_name(
+    _ctx: click.Context, param: click.Parameter, value: str | None
+) -> str | None:
     """Read a task, a queue or a key: a text that a store takes."""
     return None if value is None else check_name(value, param.opts[0])
 

@@ -18,7 +18,9 @@ import click
 GAP = "  "
 NARROWEST = 8
 # These turn the order of a line around, so that it reads as what it isn't.
-TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+TURNING = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
 
 
 class Column(NamedTuple):
@@ -36,7 +38,9 @@ class Cell(NamedTuple):
     colour: str | None = None
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]) -> None:
+def print_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]
+) -> None:
     """Print a table on stdout, as wide as the terminal is."""
     for line in render(columns, rows, width=terminal_width()):
         click.echo(line)
@@ -50,7 +54,10 @@ def terminal_width() -> int | None:
 
 
 def render(
-    columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], *, width: int | None
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str | Cell]],
+    *,
+    width: int | None,
 ) -> list[str]:
     """
     Lay a table out in lines of at most `width`, where its columns can shrink that far.
