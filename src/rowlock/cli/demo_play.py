@@ -1,4 +1,4 @@
-"""The course of the demo: feed the app, watch it, mend what died of a bug, replay it."""
+"""The course of the demo: feed the app, mend a bug, replay what died of it."""
 
 from __future__ import annotations
 
