@@ -111,4 +111,4 @@ def _path_to_add() -> Path | None:
         or (found is not None and Path(found).parent != scripts)
     )
     # A script may have put it on the PATH for itself only, as scripts/demo does.
-    return None if is_lasting or not scripts.is_dir() else scripts
+    return None if is_lasting or found is None else scripts
