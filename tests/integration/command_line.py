@@ -17,6 +17,8 @@ import rowlock
 from rowlock.cli.main import main
 
 SHOP = """
+import asyncio
+import builtins
 import threading
 import time
 
@@ -43,9 +45,20 @@ def wait(seconds: float = 60.0) -> None:
 
 
 @app.task
+async def sleep(seconds: float = 60.0) -> None:
+    print("sleeping", flush=True)
+    await asyncio.sleep(seconds)
+
+
+@app.task
 async def block(seconds: float = 60.0) -> None:
     print("blocking", flush=True)
     time.sleep(seconds)
+
+
+@app.task(max_attempts=1)
+def quits(with_: str) -> None:
+    raise getattr(builtins, with_)
 
 
 @app.task
@@ -93,16 +106,11 @@ class Command:
 
     started: list[Command]
 
-    def __init__(self, *args: object, **environment: str) -> None:
-        # A coverage run or a test's own setting must not reach it by chance.
+    def __init__(self, *args: object, program: str | None = None) -> None:
+        how = ["-m", "rowlock"] if program is None else ["-c", program]
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "rowlock", *map(str, args)],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(SOURCES),
-                "PYTHONUNBUFFERED": "1",
-                **environment,
-            },
+            [sys.executable, "-W", "error", *how, *map(str, args)],
+            env={**os.environ, "PYTHONPATH": str(SOURCES)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
