@@ -317,4 +317,5 @@ def _tell(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "-"
     text = str(value)
-    return repr(text) if " " in text else text
+    # An error's text is anybody's: it must not forge a line, nor steer a terminal.
+    return text if text.isprintable() and " " not in text else repr(text)
