@@ -25,7 +25,9 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("slow", parent=settings.get_profile("quick"), derandomize=False)
+settings.register_profile(
+    "slow", parent=settings.get_profile("quick"), derandomize=False
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

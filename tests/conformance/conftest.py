@@ -8,7 +8,7 @@ is skipped there by the hook below, and by nothing else.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from .stores import CASES, Connection, StoreCase
 
 # Fixtures that not every store can give, each with the field that says whether.
 NEEDS = {
+    "processes": "processes",
     "open_another": "processes",
     "poison": "poison",
     "hold_writes": "hold_writes",
@@ -51,7 +52,9 @@ NEEDS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as unsupported, and skip, what a store can't give."""
     for item in items:
-        case = getattr(item, "callspec", None) and item.callspec.params.get("store_case")
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        case = item.callspec.params.get("store_case")
         if not isinstance(case, StoreCase):
             continue
         missing = [
@@ -67,7 +70,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark that `test_suite.py` counts."""
-    config.addinivalue_line("markers", "unsupported: the store can't do what this needs")
+    config.addinivalue_line(
+        "markers", "unsupported: the store can't do what this needs"
+    )
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
@@ -78,10 +83,28 @@ def store_case(request: pytest.FixtureRequest) -> StoreCase:
 
 
 @pytest.fixture
-def database(store_case: StoreCase, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database."""
-    with store_case.database(tmp_path) as url:
-        yield url
+def new_database(store_case: StoreCase, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Make an empty database; its URL."""
+    with ExitStack() as made:
+
+        def new_database() -> str:
+            folder = tmp_path / f"database-{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            return made.enter_context(store_case.database(folder))
+
+        yield new_database
+
+
+@pytest.fixture
+def database(new_database: Callable[[], str]) -> str:
+    """The URL of the database of this test, empty to begin with."""
+    return new_database()
+
+
+@pytest.fixture
+def processes(store_case: StoreCase) -> None:
+    """Say that this test opens a database more than once."""
+    assert store_case.processes
 
 
 @pytest.fixture
@@ -135,9 +158,7 @@ def hold_writes(
 
 
 @pytest.fixture
-def lend(
-    store_case: StoreCase, database: str, store: Store
-) -> Iterator[Connection]:
+def lend(store_case: StoreCase, database: str, store: Store) -> Iterator[Connection]:
     """A user's own connection to the database."""
     assert store.url
     assert store_case.lend

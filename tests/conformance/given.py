@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeAlias
 
+from rowlock import _outcome
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
 from rowlock._store import Claimed, Demand, Settled, Store
 
@@ -56,3 +57,18 @@ def retry(key: ClaimKey, delay: float = 0) -> Outcome:
         failed=True,
         error=ERROR,
     )
+
+
+# The ways in which a claim may end, by name.
+ENDS: dict[str, Callable[[ClaimKey], Outcome]] = {
+    "succeeded": lambda key: _outcome.succeeded(key, "1"),
+    "retried": lambda key: retry(key, delay=7),
+    "dead": dead,
+    "snoozed": lambda key: _outcome.snoozed(key, timedelta(seconds=7)),
+    "released": lambda key: _outcome.released(key, unstarted=False),
+    "unstarted": lambda key: _outcome.released(key, unstarted=True),
+    "cancelled": _outcome.cancelled,
+    "lost": lambda key: Outcome(
+        key=key, status=Status.PENDING, lost=True, failed=True, error=ERROR
+    ),
+}

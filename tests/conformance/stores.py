@@ -109,11 +109,16 @@ def sqlite_ids_above(url: str, number: int) -> None:
 def sqlite_from_the_future(url: str) -> None:
     """Record a migration that this version doesn't have."""
     with sqlite_lend(url) as own:
-        columns = [row[1] for row in own.execute("PRAGMA table_info(rowlock_migrations)")]
+        columns = [
+            row[1] for row in own.execute("PRAGMA table_info(rowlock_migrations)")
+        ]
         last = own.execute(
             "SELECT * FROM rowlock_migrations ORDER BY version DESC LIMIT 1"
         ).fetchone()
-        later = [9999 if name == "version" else v for name, v in zip(columns, last, strict=True)]
+        later = [
+            9999 if name == "version" else v
+            for name, v in zip(columns, last, strict=True)
+        ]
         marks = ", ".join("?" * len(columns))
         own.execute(f"INSERT INTO rowlock_migrations VALUES ({marks})", later)  # noqa: S608 - question marks
         own.commit()

@@ -161,7 +161,9 @@ async def test_law_21_a_cancel_asked_between_the_reading_and_the_recovery_counts
     assert (settled.accepted, settled.status) == (True, Status.CANCELLED)
 
 
-async def test_thousands_are_cancelled_in_one_call(store: Store, enqueue: Enqueue) -> None:
+async def test_thousands_are_cancelled_in_one_call(
+    store: Store, enqueue: Enqueue
+) -> None:
     ids = await enqueue(2500)
 
     answers = await store.cancel(ids, by="ada")

@@ -1,4 +1,4 @@
-"""Law 18: nobody waits for a user's transaction; law 15: what raised changed nothing."""
+"""Law 18, nobody waits for a user; law 15, what raised has changed nothing."""
 
 from __future__ import annotations
 

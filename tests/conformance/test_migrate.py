@@ -79,9 +79,7 @@ async def test_what_was_handed_over_is_finished_at_close(
     store: Store, open_another: OpenAnother
 ) -> None:
     another = await open_another()
-    handed_over = [
-        asyncio.create_task(another.enqueue([new_job()])) for _ in range(20)
-    ]
+    handed_over = [asyncio.create_task(another.enqueue([new_job()])) for _ in range(20)]
     await asyncio.sleep(0)
 
     await another.close()

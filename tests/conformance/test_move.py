@@ -52,7 +52,12 @@ async def test_a_priority_of_zero_is_a_priority(
 
 @pytest.mark.parametrize("delay", [0, 0.5, 3600])
 async def test_a_delay_counts_from_the_stores_now(
-    store: Store, enqueue: Enqueue, claim: ClaimSome, clock: FakeClock, read: Read, delay: float
+    store: Store,
+    enqueue: Enqueue,
+    claim: ClaimSome,
+    clock: FakeClock,
+    read: Read,
+    delay: float,
 ) -> None:
     (job_id,) = await enqueue(delay=timedelta(days=9))
     clock.advance(100)

@@ -42,7 +42,9 @@ async def test_law_11_a_queue_and_a_task_of_one_name_are_two_things(
 
     await store.pause(Pause(task="mail"))
 
-    assert [held.task for held in (await claim(tasks=["mail", "bill"])).claims] == ["bill"]
+    assert [held.task for held in (await claim(tasks=["mail", "bill"])).claims] == [
+        "bill"
+    ]
 
 
 async def test_law_11_hundreds_of_paused_jobs_at_the_head_block_nothing(
@@ -114,7 +116,9 @@ async def test_law_11_a_pause_may_be_prolonged_and_made_endless(
     assert len((await store.stats()).pauses) == 1
 
 
-async def test_a_pause_is_shown_with_who_and_why(store: Store, clock: FakeClock) -> None:
+async def test_a_pause_is_shown_with_who_and_why(
+    store: Store, clock: FakeClock
+) -> None:
     await store.pause(Pause(queue="mail", reason="provider down", by="ada"), for_=HOUR)
     await store.pause(Pause(task="bill"))
 
@@ -132,7 +136,9 @@ async def test_a_pause_is_shown_with_who_and_why(store: Store, clock: FakeClock)
     }
 
 
-async def test_a_pause_that_is_over_is_not_shown(store: Store, clock: FakeClock) -> None:
+async def test_a_pause_that_is_over_is_not_shown(
+    store: Store, clock: FakeClock
+) -> None:
     await store.pause(Pause(queue="mail"), for_=HOUR)
     clock.advance(2 * HOUR)
 
@@ -147,7 +153,7 @@ async def test_resuming_what_is_not_paused_says_so(store: Store) -> None:
 
 
 async def test_law_11_a_pause_counts_for_every_process(
-    store: Store, enqueue: Enqueue, claim: ClaimSome, open_another: OpenAnother
+    enqueue: Enqueue, claim: ClaimSome, open_another: OpenAnother
 ) -> None:
     another = await open_another()
     await enqueue()

@@ -61,7 +61,9 @@ async def test_list_gives_the_newest_first_page_by_page(
     assert [job_id for page in pages for job_id in page] == ids[::-1]
 
 
-async def test_a_page_that_holds_all_is_the_last(store: Store, enqueue: Enqueue) -> None:
+async def test_a_page_that_holds_all_is_the_last(
+    store: Store, enqueue: Enqueue
+) -> None:
     await enqueue(3)
 
     assert (await store.list(Filter(), limit=4)).after is None

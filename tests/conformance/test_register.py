@@ -30,7 +30,9 @@ async def workers(store: Store) -> dict[str, WorkerInfo]:
     return {worker.id: worker for worker in (await store.stats()).workers}
 
 
-async def test_a_worker_is_shown_as_it_registered(store: Store, clock: FakeClock) -> None:
+async def test_a_worker_is_shown_as_it_registered(
+    store: Store, clock: FakeClock
+) -> None:
     await store.register(WORKER, TASKS)
 
     assert await workers(store) == {

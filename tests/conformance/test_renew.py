@@ -276,7 +276,7 @@ async def test_law_15_renewing_twice_is_safe(
 
 
 async def test_a_lease_may_be_as_short_as_a_second(
-    store: Store, enqueue: Enqueue, claim_one: ClaimOne, clock: FakeClock
+    enqueue: Enqueue, claim_one: ClaimOne, clock: FakeClock
 ) -> None:
     await enqueue()
     held = await claim_one(lease=timedelta(seconds=1))

@@ -27,7 +27,12 @@ from .given import (
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED])
 async def test_a_dead_letter_is_due_at_once(
-    store: Store, job_in: JobIn, claim_one: ClaimOne, clock: FakeClock, read: Read, status: Status
+    store: Store,
+    job_in: JobIn,
+    claim_one: ClaimOne,
+    clock: FakeClock,
+    read: Read,
+    status: Status,
 ) -> None:
     job_id = await job_in(status)
     clock.advance(1000)
@@ -58,7 +63,9 @@ async def test_replay_clears_what_belongs_to_the_life_before(
     held = await claim_one()
     await store.save(held.key, state='{"page": 3}')
     await store.cancel([job_id], by="ada")
-    await finish_one(Outcome(key=held.key, status=Status.FAILED, failed=True, error=ERROR))
+    await finish_one(
+        Outcome(key=held.key, status=Status.FAILED, failed=True, error=ERROR)
+    )
     before = await read(job_id)
     assert (before.status, before.losses) == (Status.CANCELLED, 1)
     clock.advance(7200)
@@ -142,7 +149,6 @@ async def test_b149_a_replayed_job_has_its_attempts_again(
     claim_one: ClaimOne,
     finish_one: FinishOne,
     read: Read,
-    clock: FakeClock,
 ) -> None:
     (job_id,) = await enqueue(max_attempts=2)
     for _ in range(2):
@@ -159,7 +165,9 @@ async def test_b149_a_replayed_job_has_its_attempts_again(
 
 
 async def test_b150_a_job_that_fails_again_is_one_entry_with_its_history(
-    store: Store, enqueue: Enqueue, claim_one: ClaimOne, read: Read
+    store: Store,
+    enqueue: Enqueue,
+    claim_one: ClaimOne,
 ) -> None:
     (job_id,) = await enqueue(max_attempts=1)
     await store.finish([dead((await claim_one()).key)])

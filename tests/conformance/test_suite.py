@@ -25,7 +25,16 @@ ELSEWHERE = {19}
 def unsupported() -> list[str]:
     """Collect the whole suite, whatever this run was asked for."""
     listing = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-m", "unsupported", HERE],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-qq",
+            "-m",
+            "unsupported",
+            HERE,
+        ],
         capture_output=True,
         text=True,
         check=False,

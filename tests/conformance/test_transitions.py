@@ -48,9 +48,15 @@ MOVES = {
     "cancel": Move(
         lambda store, job: store.cancel([job.id], by="test"), Status.CANCELLED
     ),
-    "expire": Move(lambda store, _job: store.prune(Retention(
-        succeeded=YEARS, cancelled=YEARS, failed=YEARS), limit=9), Status.CANCELLED),
-    "replay": Move(lambda store, job: store.replay([job.id], by="test"), Status.PENDING),
+    "expire": Move(
+        lambda store, _job: store.prune(
+            Retention(succeeded=YEARS, cancelled=YEARS, failed=YEARS), limit=9
+        ),
+        Status.CANCELLED,
+    ),
+    "replay": Move(
+        lambda store, job: store.replay([job.id], by="test"), Status.PENDING
+    ),
     "delete": Move(lambda store, job: store.delete([job.id]), None),
     "prune": Move(lambda store, _job: store.prune(Retention(), limit=9), None),
 }

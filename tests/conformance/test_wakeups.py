@@ -115,7 +115,15 @@ async def test_a_job_of_another_process_wakes_the_sleeper(
     wakeups.close()
 
 
-async def test_a_sleeper_wakes_when_its_time_has_come(
+async def test_a_sleeper_wakes_by_itself_when_its_time_has_come(store: Store) -> None:
+    wakeups = store.wakeups()
+    sleeper = asyncio.create_task(wakeups.wait(timedelta(milliseconds=50)))
+
+    await woken(sleeper)
+    wakeups.close()
+
+
+async def test_a_sleeper_wakes_where_a_test_moves_the_clock(
     store: Store, clock: FakeClock
 ) -> None:
     wakeups = store.wakeups()

@@ -42,7 +42,11 @@ def real() -> dict[str, str | None]:
     """Read the classes: each and its parent inside the tree."""
     return {
         name: next(
-            (base.__name__ for base in kind.__bases__ if issubclass(base, RowlockError)),
+            (
+                base.__name__
+                for base in kind.__bases__
+                if issubclass(base, RowlockError)
+            ),
             None,
         )
         for name, kind in inspect.getmembers(_errors, inspect.isclass)
@@ -56,7 +60,9 @@ def test_the_tree_drawn_is_the_tree_that_is() -> None:
 
 
 def test_the_drawing_is_read_right() -> None:
-    drawing = "Root\n├── Left      what it is\n│   └── Leaf    more\n└── Right   the end"
+    drawing = (
+        "Root\n├── Left      what it is\n│   └── Leaf    more\n└── Right   the end"
+    )
 
     assert drawn(drawing) == {
         "Root": None,

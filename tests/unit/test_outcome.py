@@ -153,7 +153,8 @@ def test_the_loss_of_a_claim_in_company_is_charged_as_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failures", "status"), [(0, Status.PENDING), (1, Status.PENDING), (2, Status.FAILED)]
+    ("failures", "status"),
+    [(0, Status.PENDING), (1, Status.PENDING), (2, Status.FAILED)],
 )
 def test_b24_the_loss_of_a_claim_that_was_alone_is_charged_as_a_failure(
     failures: int, status: Status
@@ -207,7 +208,9 @@ def test_law_21_a_lost_claim_whose_cancel_was_asked_is_cancelled(
 @pytest.mark.parametrize(
     ("abandoned", "words"), [(False, "was lost"), (True, "while the handler still ran")]
 )
-def test_a_loss_says_which_worker_was_lost_and_how(*, abandoned: bool, words: str) -> None:
+def test_a_loss_says_which_worker_was_lost_and_how(
+    *, abandoned: bool, words: str
+) -> None:
     outcome = _outcome.lost(claim(worker="w-42", abandoned=abandoned))
 
     assert outcome.error is not None

@@ -73,7 +73,7 @@ def test_b20_no_delay_exceeds_the_cap(
 
 
 def test_b20_delays_at_the_cap_still_spread() -> None:
-    rng = random.Random(20)  # noqa: S311 - jitter, no secret
+    rng = random.Random(20)
     backoff = Backoff.exponential(1, factor=2, cap=60)
 
     draws = [seconds(backoff, 50, rng.random()) for _ in range(10_000)]
@@ -95,7 +95,7 @@ def test_b20_delays_at_the_cap_still_spread() -> None:
     ids=["exponential", "linear", "fixed", "steps", "default"],
 )
 def test_b23_the_preview_is_what_is_drawn(backoff: Backoff) -> None:
-    rng = random.Random(23)  # noqa: S311 - jitter, no secret
+    rng = random.Random(23)
 
     for failures, (least, longest) in enumerate(backoff.preview(5), start=1):
         draws = [seconds(backoff, failures, rng.random()) for _ in range(500)]
@@ -238,4 +238,4 @@ def test_a_callable_rule_that_goes_below_zero_is_refused() -> None:
 
 def test_after_a_loss_a_job_is_due_at_once_then_after_5_and_25_seconds() -> None:
     assert [delay.total_seconds() for delay in LOSS_DELAYS] == [0, 5, 25]
-    assert MAX_LOSSES == len(LOSS_DELAYS)
+    assert len(LOSS_DELAYS) == MAX_LOSSES
