@@ -75,9 +75,12 @@ class Handlers:
         if run.ended_at is not None or run.reason is not None:
             return
         run.stop(reason)
+        # A thread can only be asked, so its timeout goes on, and frees its place.
+        if not run.task.is_async:
+            return
         if run.timer is not None:
             run.timer.cancel()
-        if run.task.is_async and reason != "shutdown":
+        if reason != "shutdown":
             run.timer = asyncio.get_running_loop().call_later(
                 CANCEL_GRACE_S, self._give_up, run
             )
@@ -142,12 +145,10 @@ class Handlers:
             self._finish.put(run, outcome)
 
     def _time_out(self, run: Run) -> None:
-        if run.ended_at is not None or run.reason is not None:
+        if run.ended_at is not None:
             return
-        if run.task.is_async:
-            self.stop(run, "timeout")
-        else:
-            run.stop("timeout")
+        self.stop(run, "timeout")
+        if not run.task.is_async:
             self._give_up(run)
 
     def _give_up(self, run: Run) -> None:
