@@ -19,22 +19,30 @@ from rowlock._worker.runs import Run, Runs
 from rowlock._worker.threads import Threads
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rowlock._app import App
     from rowlock._attempt import Reason
     from rowlock._job import Claim, Outcome
     from rowlock._worker.finish import Finish
 
-# How long a handler may take to end after it was cancelled.
+# How long a handler may take to end after it was cancelled. Past its timeout it isn't
+# renewed any more, and less than a third of its lease had gone by then: half of it
+# later there is time left to write what it came to.
 CANCEL_GRACE_S = 5.0
+CANCEL_GRACE_SHARE = 0.5
 
 
 class Handlers:
     """Runs the handlers of one worker."""
 
-    def __init__(self, app: App, runs: Runs, finish: Finish) -> None:
+    def __init__(self, app: App, runs: Runs, finish: Finish, lease: timedelta) -> None:
         self._app = app
         self._runs = runs
         self._finish = finish
+        self._cancel_grace_s = min(
+            CANCEL_GRACE_S, lease.total_seconds() * CANCEL_GRACE_SHARE
+        )
         self._threads = Threads()
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
         self._stuck: set[asyncio.Task[None]] = set()
@@ -82,7 +90,7 @@ class Handlers:
             run.timer.cancel()
         if reason != "shutdown":
             run.timer = asyncio.get_running_loop().call_later(
-                CANCEL_GRACE_S, self._give_up, run
+                self._cancel_grace_s, self._give_up, run
             )
 
     def close(self) -> None:

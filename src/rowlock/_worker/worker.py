@@ -157,7 +157,7 @@ class Worker:
         self._outage = Outage(self.id, events)
         self._runs = Runs(on_room=self._on_room)
         self._finish = Finish(store, self._runs, self._outage, events, self._lease)
-        self._handlers = Handlers(app, self._runs, self._finish)
+        self._handlers = Handlers(app, self._runs, self._finish, self._lease)
         self._renew = Renew(
             store,
             self._runs,
