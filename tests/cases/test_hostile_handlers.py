@@ -232,3 +232,58 @@ async def test_b55_a_result_that_cant_be_stored_doesnt_fail_the_job(
             assert job.meta["result_error"], kind
 
     assert runs == len(RESULTS)
+
+
+@dataclass
+class Trap:
+    number: int
+
+    def __post_init__(self) -> None:
+        if is_armed:
+            raise SystemExit
+
+
+is_armed = False
+
+
+async def test_b26_an_argument_that_ends_the_program_fails_its_job_alone(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task(max_attempts=1)
+    async def take(trap: Trap) -> None: ...
+
+    @app.task
+    async def greet() -> None: ...
+
+    trapped = await take.enqueue(trap=Trap(1))
+    monkeypatch.setattr(f"{__name__}.is_armed", True)
+    async with app.worker(concurrency=1):
+        job = await ended(app, trapped)
+        await ended(app, await greet.enqueue())
+
+    assert job.status is Status.FAILED
+    assert str(job.last_error).startswith("SystemExit")
+
+
+async def test_b26_a_job_for_which_there_is_no_thread_fails_alone(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task(max_attempts=1)
+    def in_thread() -> None: ...
+
+    @app.task
+    async def on_loop() -> None: ...
+
+    def refuse(_thread: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    async with app.worker(concurrency=1):
+        await ended(app, await on_loop.enqueue())
+        # As the operating system does where a limit is reached.
+        with monkeypatch.context() as limited:
+            limited.setattr(threading.Thread, "start", refuse)
+            job = await ended(app, await in_thread.enqueue())
+        await ended(app, await on_loop.enqueue())
+
+    assert job.last_error == "RuntimeError: can't start new thread"

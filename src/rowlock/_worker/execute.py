@@ -116,9 +116,9 @@ def backoff_of(run: Run) -> timedelta:
         return DEFAULT_BACKOFF.delay(failures, spread)
 
 
-def undecodable(run: Run, error: Exception) -> Outcome:
-    """Judge a payload that doesn't fit the handler: a failure like any other."""
-    # A deploy may be half done: the next attempt may meet code that it fits.
+def unstartable(run: Run, error: BaseException) -> Outcome:
+    """Judge a handler that can't be started: a failure like any other."""
+    # A deploy may be half done: the next attempt may meet code that its payload fits.
     if not isinstance(error, PayloadError | UsageError):
         logger.error("Job %d could not be started: %r", run.claim.job_id, error)
     return _outcome.failed(run.claim, describe(error), backoff_of(run))

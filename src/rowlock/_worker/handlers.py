@@ -50,13 +50,16 @@ class Handlers:
     def start(self, claim: Claim) -> None:
         """Start the handler of a claim; what can't be started has failed."""
         task = self._app.tasks[claim.task]
-        run = Run(claim, task, timeout := execute.timeout_of(claim, task))
+        run = Run(claim, task, execute.timeout_of(claim, task))
         self._runs.add(run)
+        # One bad row, or no thread to be had, must not stop the rest.
         try:
-            arguments = task.codec.decode(claim.payload)
-        except Exception as error:  # noqa: BLE001 - one bad row must not stop the rest
-            self._end(run, execute.undecodable(run, error))
-            return
+            self._begin(run, task.codec.decode(claim.payload))
+        except BaseException as error:  # noqa: BLE001 - an argument's own code
+            self._end(run, execute.unstartable(run, error))
+
+    def _begin(self, run: Run, arguments: Mapping[str, object]) -> None:
+        claim = run.claim
         waited = (claim.started_at - claim.run_at).total_seconds()
         self._app.events.emit(
             AttemptStarted(
@@ -67,13 +70,13 @@ class Handlers:
                 waited_s=max(waited, 0.0),
             )
         )
-        if timeout:
+        if timeout := execute.timeout_of(claim, run.task):
             run.timer = asyncio.get_running_loop().call_later(
                 timeout, self._time_out, run
             )
         context = contextvars.copy_context()
         context.run(_attempt.enter, run.attempt)
-        if task.is_async:
+        if run.task.is_async:
             self._start_async(run, arguments, context)
         else:
             self._start_thread(run, arguments, context)
