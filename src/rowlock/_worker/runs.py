@@ -65,6 +65,12 @@ class Run:
         """Why the handler should stop, None while it should go on."""
         return self.attempt.cancelled.reason
 
+    @property
+    def ran_s(self) -> float:
+        """For how long the handler ran, or has run so far, in seconds."""
+        ended_at = time.monotonic() if self.ended_at is None else self.ended_at
+        return ended_at - self.started_at
+
     def is_past_its_timeout(self, now: float) -> bool:
         """Tell whether the timeout has struck, at a monotonic instant."""
         return (

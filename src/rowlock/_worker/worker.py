@@ -138,9 +138,11 @@ class Worker:
 
     def _build(self) -> None:
         app, store, events = self._app, self._app.store, self._app.events
-        self._outage = Outage(self.id, events)
+        self._outage = Outage(self.id, events, app.clock)
         self._runs = Runs(on_room=self._on_room)
-        self._finish = Finish(store, self._runs, self._outage, events, self._lease)
+        self._finish = Finish(
+            store, self._runs, self._outage, events, app.clock, self._lease
+        )
         self._handlers = Handlers(app, self._runs, self._finish)
         self._renew = Renew(
             store,
