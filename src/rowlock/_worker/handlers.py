@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,17 +25,25 @@ if TYPE_CHECKING:
     from rowlock._job import Claim, Outcome
     from rowlock._worker.finish import Finish
 
-# How long a handler may take to end after it was cancelled.
+# How long a handler may take to end after it was cancelled: at most so many seconds,
+# and no longer than this share of the lease, which isn't renewed after a timeout. The
+# attempt has failed by then, and must not be recovered as the loss of its worker.
 CANCEL_GRACE_S = 5.0
+CANCEL_GRACE_SHARE = 0.4
 
 
 class Handlers:
     """Runs the handlers of one worker."""
 
-    def __init__(self, app: App, runs: Runs, finish: Finish) -> None:
+    def __init__(
+        self, app: App, runs: Runs, finish: Finish, lease: timedelta
+    ) -> None:
         self._app = app
         self._runs = runs
         self._finish = finish
+        self._cancel_grace_s = min(
+            CANCEL_GRACE_S, lease.total_seconds() * CANCEL_GRACE_SHARE
+        )
         self._threads = Threads()
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
         self._stuck: set[asyncio.Task[None]] = set()
@@ -79,7 +88,7 @@ class Handlers:
             run.timer.cancel()
         if run.task.is_async and reason != "shutdown":
             run.timer = asyncio.get_running_loop().call_later(
-                CANCEL_GRACE_S, self._give_up, run
+                self._cancel_grace_s, self._give_up, run
             )
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ class Worker:
         self._finish = Finish(
             store, self._runs, self._outage, events, app.clock, self._lease
         )
-        self._handlers = Handlers(app, self._runs, self._finish)
+        self._handlers = Handlers(app, self._runs, self._finish, self._lease)
         self._renew = Renew(
             store,
             self._runs,
