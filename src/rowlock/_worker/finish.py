@@ -60,6 +60,7 @@ class Finish:
         runs: Runs,
         outage: Outage,
         events: Events,
+        *,
         clock: Clock,
         lease: timedelta,
     ) -> None:

@@ -35,9 +35,7 @@ CANCEL_GRACE_SHARE = 0.4
 class Handlers:
     """Runs the handlers of one worker."""
 
-    def __init__(
-        self, app: App, runs: Runs, finish: Finish, lease: timedelta
-    ) -> None:
+    def __init__(self, app: App, runs: Runs, finish: Finish, lease: timedelta) -> None:
         self._app = app
         self._runs = runs
         self._finish = finish

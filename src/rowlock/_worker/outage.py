@@ -55,7 +55,7 @@ class Outage:
         """
         Make a call that is safe to repeat, until it works.
 
-        Past `until`, an instant of the clock's monotonic time, the last error is raised.
+        Past `until`, an instant of the clock's monotonic, the last error is raised.
         """
         while True:
             try:
