@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from rowlock import App, Job
 
@@ -16,20 +15,16 @@ POLL_S = 0.02
 
 
 async def eventually(
-    ask: Callable[[], T | Awaitable[T]], *, within: float = 10, what: str = ""
+    ask: Callable[[], Awaitable[T | None]], *, within: float = 10, what: str = ""
 ) -> T:
     """Ask until the answer is true-ish, and give it; fail after `within` seconds."""
     give_up_at = time.monotonic() + within
-    while True:
-        answer = ask()
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if answer:
-            return cast("T", answer)
+    while not (answer := await ask()):
         if time.monotonic() > give_up_at:
-            msg = f"Not within {within:g} s: {what or inspect.getsource(ask).strip()}"
+            msg = f"Not within {within:g} s: {what or ask.__name__}"
             raise AssertionError(msg)
         await asyncio.sleep(POLL_S)  # what is asked for happens elsewhere
+    return answer
 
 
 async def finished(
@@ -43,7 +38,6 @@ async def finished(
         async def is_over(job_id: int = job_id) -> bool:
             return (await app.get(job_id)).status.is_final
 
-        await eventually(
-            is_over, within=give_up_at - time.monotonic(), what=f"the end of job {job_id}"
-        )
+        left = give_up_at - time.monotonic()
+        await eventually(is_over, within=left, what=f"the end of job {job_id}")
     return await app.store.get(job_ids)

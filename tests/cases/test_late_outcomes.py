@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import pytest
 
@@ -75,14 +73,18 @@ async def test_b17_jobs_deleted_while_they_run_end_in_one_log_line_each(
             deleted.set()
             jobs = await finished(app, others)
 
-            def refused() -> list[str]:
-                lines = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+            async def refused() -> list[str]:
+                lines = [
+                    r.message for r in caplog.records if r.levelno >= logging.WARNING
+                ]
                 return lines if len(lines) >= len(ends) else []
 
             lines = await eventually(refused)
 
     assert {job.status for job in jobs} == {Status.SUCCEEDED}
-    assert sorted(lines) == [f"claim.refused job_id={job_id} claim=1" for job_id in gone]
+    assert sorted(lines) == [
+        f"claim.refused job_id={job_id} claim=1" for job_id in gone
+    ]
     assert {job.id for job in (await app.list()).jobs} == set(others)
 
 

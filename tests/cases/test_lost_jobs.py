@@ -128,9 +128,13 @@ async def test_b03_a_backlog_older_than_the_retention_stays(
 
         clock.advance(3)
         app.listen(count)
-        for _ in range(3):
+        for rounds in range(3):
+
+            async def has_pruned(rounds: int = rounds) -> bool:
+                return len(pruned) > rounds
+
             async with app.worker():
-                await eventually(lambda rounds=len(pruned): len(pruned) > rounds)
+                await eventually(has_pruned)
 
         page = await app.list(limit=1000)
     assert {job.id for job in page.jobs} == kept
