@@ -202,7 +202,9 @@ class Thread:
                     drained.append(work)
         return drained
 
-    def _serve(self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]) -> None:
+    def _serve(
+        self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
+    ) -> None:
         writes = [
             work
             for work in batch
@@ -243,7 +245,9 @@ class Thread:
             work.future.set_result(answer)
         return True
 
-    def _write(self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]) -> None:
+    def _write(
+        self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]
+    ) -> None:
         answers: list[tuple[Work[Any], Any]] = []
         for work in writes:
             failure, answer = self._attempt(connection, work, alone=len(writes) == 1)
