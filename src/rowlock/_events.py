@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import ClassVar, TypeAlias
@@ -282,11 +283,18 @@ class Events:
         It must not block; what it raises is logged and swallowed.
         """
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def end() -> None:
+            # A second time does nothing.
+            with suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return end
 
     def emit(self, event: Event) -> None:
         """Tell everybody."""
-        for listener in self._listeners:
+        # A copy, as one of them may end its listening meanwhile.
+        for listener in tuple(self._listeners):
             try:
                 listener(event)
             except Exception:
