@@ -31,13 +31,21 @@ async def finished(
     app: App, ids: Iterable[int | None], *, within: float = 10
 ) -> Sequence[Job]:
     """Wait until all these jobs are over; the jobs, in order."""
-    job_ids = [job_id for job_id in ids if job_id is not None]
+    ids = list(ids)
     give_up_at = time.monotonic() + within
-    for job_id in job_ids:
+    for job_id in ids:
 
-        async def is_over(job_id: int = job_id) -> bool:
-            return (await app.get(job_id)).status.is_final
+        async def is_over(job_id: int | None = job_id) -> bool:
+            return (await jobs_of(app, [job_id]))[0].status.is_final
 
         left = give_up_at - time.monotonic()
         await eventually(is_over, within=left, what=f"the end of job {job_id}")
-    return await app.store.get(job_ids)
+    return await jobs_of(app, ids)
+
+
+async def jobs_of(app: App, ids: Iterable[int | None]) -> Sequence[Job]:
+    """Read the jobs with these ids, as `enqueue` gave them; none was a duplicate."""
+    ids = list(ids)
+    jobs = await app.store.get([job_id for job_id in ids if job_id is not None])
+    assert len(jobs) == len(ids)
+    return jobs
