@@ -73,13 +73,21 @@ class Worker:
         self._stopping = asyncio.Event()
         self._calm = asyncio.Event()
         self._running: asyncio.Task[int] | None = None
+        self._is_used = False
 
     async def __aenter__(self) -> Self:
+        self._check_unused()
         started = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self.run(started))
-        await asyncio.wait(
-            {started, self._running}, return_when=asyncio.FIRST_COMPLETED
-        )
+        try:
+            await asyncio.wait(
+                {started, self._running}, return_when=asyncio.FIRST_COMPLETED
+            )
+        except asyncio.CancelledError:
+            # There will be no end of the block to stop it.
+            self.stop()
+            await self._running
+            raise
         if self._running.done():
             self._running.result()
         # Raised where the block ends, which for a server may be weeks later.
@@ -107,7 +115,10 @@ class Worker:
         Raises:
             ConfigError: the app has no task.
             StoreError: the store can't be opened.
+            UsageError: it has worked before.
         """
+        self._check_unused()
+        self._is_used = True
         if not self._app.tasks:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
@@ -138,6 +149,11 @@ class Worker:
             await self._renew.stop()
         await self._say_goodbye(abandoned)
         return abandoned
+
+    def _check_unused(self) -> None:
+        if self._is_used:
+            msg = "A worker works once: make another with app.worker()."
+            raise UsageError(msg)
 
     def _build(self) -> None:
         app, store, events = self._app, self._app.store, self._app.events
