@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowlock import App, Status
-from tests.eventually import finished, jobs_of
+from tests.endings import finished, jobs_of
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import RECOVERED_S, Workers

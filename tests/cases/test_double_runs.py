@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from rowlock import App, Status
 from rowlock._store import Demand
 from rowlock.testing import FakeClock
-from tests.eventually import eventually, finished, jobs_of
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated, late_starts
 from tests.workers import LEASE_S, Workers

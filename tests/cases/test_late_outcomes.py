@@ -9,7 +9,8 @@ import pytest
 
 from rowlock import App, Status
 from tests.conformance.stores import StoreCase
-from tests.eventually import eventually, finished, jobs_of
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import Workers

@@ -11,7 +11,8 @@ from rowlock import App, Filter, Job, Retention, Status
 from rowlock._events import Event, UpkeepDone
 from rowlock._store import Pause
 from rowlock.testing import FakeClock
-from tests.eventually import eventually, finished, jobs_of
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import RECOVERED_S, Workers

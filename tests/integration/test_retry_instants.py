@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from rowlock import App, Backoff, Job, Status
 from rowlock.testing import FakeClock
-from tests.eventually import eventually, finished, jobs_of
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 
 FIRST, SECOND, THIRD = timedelta(seconds=2), timedelta(seconds=4), timedelta(seconds=8)
 MICROSECOND = timedelta(microseconds=1)
