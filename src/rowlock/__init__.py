@@ -1,0 +1,76 @@
+"""
+Rowlock: a job queue for Python that lives in the database you already have.
+
+Everything public is named here, and nothing else is.
+"""
+
+from __future__ import annotations
+
+from rowlock._app import App
+from rowlock._attempt import Attempt, Cancelled, current_attempt
+from rowlock._errors import (
+    ClaimLost,
+    ConfigError,
+    DuplicateTask,
+    InvalidTask,
+    JobNotFound,
+    OutcomeUnknown,
+    PayloadError,
+    RowlockError,
+    SchemaMismatch,
+    StoreError,
+    StoreUnavailable,
+    TaskNotFound,
+    UsageError,
+    WrongConnection,
+)
+from rowlock._job import Job, NewJob, Status
+from rowlock._retry import Backoff
+from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
+from rowlock._store import Answer, Filter, Page, QueueStats, Retention, Stats
+from rowlock._task import Task
+
+__all__ = [
+    "Answer",
+    "App",
+    "Attempt",
+    "Backoff",
+    "Cancelled",
+    "ClaimLost",
+    "ConfigError",
+    "DuplicateTask",
+    "Filter",
+    "InvalidTask",
+    "Job",
+    "JobNotFound",
+    "NewJob",
+    "OutcomeUnknown",
+    "Page",
+    "PayloadError",
+    "QueueStats",
+    "Retention",
+    "Retry",
+    "RowlockError",
+    "SchemaMismatch",
+    "Signal",
+    "Snooze",
+    "Stats",
+    "Status",
+    "StoreError",
+    "StoreUnavailable",
+    "Task",
+    "TaskNotFound",
+    "Unrecoverable",
+    "UsageError",
+    "WrongConnection",
+    "current_attempt",
+]
+
+__version__ = "0.1.0"
+
+# A traceback names what users import, not the module that happens to hold it. Errors
+# only: type hints of a dataclass are resolved in the module it says it is of.
+for _public in [globals()[name] for name in __all__]:
+    if isinstance(_public, type) and issubclass(_public, Exception):
+        _public.__module__ = __name__
+del _public

@@ -1,0 +1,1 @@
+"""Rowlock's own benchmarks: `python -m benchmarks --help`."""

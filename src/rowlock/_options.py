@@ -1,0 +1,129 @@
+"""The options of tasks and jobs, and what is refused of them at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+
+from rowlock._durations import to_delay, to_instant
+from rowlock._errors import UsageError
+from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
+
+# Names and keys are index keys: long ones slow every claim and, in Postgres, don't fit.
+LONGEST_NAME = 200
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What holds for every job of a task; `timeout` is in seconds, 0 is none."""
+
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int = 3
+    timeout: float = 900.0
+    backoff: BackoffRule
+    dead_on: tuple[type[Exception], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What holds for one job; None is the task's own."""
+
+    queue: str | None = None
+    priority: int | None = None
+    delay: timedelta | None = None
+    run_at: datetime | None = None
+    expires_at: datetime | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    backoff: Backoff | None = None
+    idempotency_key: str | None = None
+    connection: object | None = None
+
+
+class JobOptionsDict(TypedDict, total=False):
+    """The keywords of `Task.options`."""
+
+    queue: str | None
+    priority: int | None
+    delay: float | timedelta | None
+    run_at: datetime | None
+    expires_at: datetime | None
+    max_attempts: int | None
+    timeout: float | timedelta | None
+    backoff: BackoffLike | None
+    idempotency_key: str | None
+    connection: object | None
+
+
+def check_name(value: object, argument: str) -> str:
+    """Read the name of a task or queue, or a key."""
+    if not isinstance(value, str) or not value:
+        msg = f"{argument} takes a text that isn't empty, not {value!r}."
+        raise UsageError(msg)
+    if len(value) > LONGEST_NAME:
+        msg = f"{argument} has at most {LONGEST_NAME} characters, not {len(value)}."
+        raise UsageError(msg)
+    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        msg = f"{argument} can't hold NUL or a lone surrogate: {value!r}."
+        raise UsageError(msg)
+    return value
+
+
+def check_priority(value: object, argument: str) -> int:
+    """Read a priority."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not LOWEST_PRIORITY <= value <= HIGHEST_PRIORITY
+    ):
+        msg = (
+            f"{argument} is a whole number from {LOWEST_PRIORITY} to"
+            f" {HIGHEST_PRIORITY}, larger first; it was {value!r}."
+        )
+        raise UsageError(msg)
+    return value
+
+
+def check_max_attempts(value: object, argument: str) -> int:
+    """Read how often a job may fail."""
+    # The upper end is what fits a column; nobody means it.
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        msg = f"{argument} is a whole number of 1 or more; it was {value!r}."
+        raise UsageError(msg)
+    return value
+
+
+def check_timeout(value: float | timedelta, argument: str) -> float:
+    """Read a timeout in seconds; 0 is none."""
+    return to_delay(value, argument).total_seconds()
+
+
+_readers: dict[str, Callable[..., object]] = {
+    "queue": check_name,
+    "priority": check_priority,
+    "delay": to_delay,
+    "run_at": to_instant,
+    "expires_at": to_instant,
+    "max_attempts": check_max_attempts,
+    "timeout": check_timeout,
+    "backoff": to_backoff,
+    "idempotency_key": check_name,
+    "connection": lambda connection, _: connection,
+}
+
+
+def read(options: Mapping[str, object]) -> dict[str, Any]:
+    """Read the keywords of `Task.options`, as `JobOptions` has them."""
+    unknown = options.keys() - _readers.keys()
+    if unknown:
+        known = ", ".join(_readers)
+        msg = f"There is no option {min(unknown)!r}; there are {known}."
+        raise UsageError(msg)
+    return {
+        name: _readers[name](value, f"options({name}=)")
+        for name, value in options.items()
+    }

@@ -1,0 +1,103 @@
+"""
+The synchronous door: the same coroutines, run on a loop of their own.
+
+Views and scripts have no event loop, and one per call would open a pool per call. So
+an app keeps one loop in a background thread, started at the first synchronous call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from rowlock._errors import UsageError
+
+T = TypeVar("T")
+
+
+class Portal:
+    """Runs coroutines from synchronous code, on one background loop."""
+
+    def __init__(self) -> None:
+        self.forget()
+        _portals.add(self)
+
+    def run(self, call: Coroutine[Any, Any, T], name: str) -> T:
+        """
+        Run a coroutine and wait for it; `name` is the call's, for the refusal.
+
+        Raises:
+            UsageError: a loop runs in this thread, which waiting would block.
+        """
+        try:
+            refuse_on_a_loop(name)
+        except UsageError:
+            call.close()
+            raise
+        return self.wait(call)
+
+    def wait(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine and wait for it, whatever else runs in this thread."""
+        # Under the lock, or a close could come between: nobody would run the call.
+        with self._lock:
+            future = asyncio.run_coroutine_threadsafe(call, self._running_loop())
+        return future.result()
+
+    def close(self) -> None:
+        """Stop the loop after the calls under way; the next call starts another."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+            if loop is not None:
+                loop.call_soon_threadsafe(loop.stop)
+
+    def forget(self) -> None:
+        """Begin without a loop; in a forked child the thread is its parent's."""
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(
+                target=_serve, args=(self._loop,), name="rowlock-sync", daemon=True
+            ).start()
+        return self._loop
+
+
+def refuse_on_a_loop(name: str) -> None:
+    """Refuse a synchronous call that would block a running loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    msg = (
+        f"{name}_sync() would block the event loop that runs in this thread:"
+        f" write `await {name}(...)`."
+    )
+    raise UsageError(msg)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        while under_way := asyncio.all_tasks(loop):
+            loop.run_until_complete(asyncio.wait(under_way))
+    finally:
+        loop.close()
+
+
+_portals: WeakSet[Portal] = WeakSet()
+
+
+def _after_fork() -> None:
+    for portal in tuple(_portals):
+        portal.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,170 @@
+"""
+Tasks: registered functions with a name, options, and ways to make a job of a call.
+
+A task stays callable as the function it was. `options` returns a copy, so what is
+said per job never collides with the function's own parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Generic, ParamSpec, Protocol, TypeVar, Unpack
+
+from rowlock._codec import Codec
+from rowlock._errors import UsageError
+from rowlock._job import NewJob
+from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Enqueuer(Protocol):
+    """What a task needs of its app."""
+
+    max_payload: int
+
+    async def enqueue_jobs(
+        self, jobs: Sequence[NewJob], connection: object | None
+    ) -> list[int | None]:
+        """Hand jobs to the store, or to the lent connection."""
+        ...
+
+    def enqueue_jobs_sync(
+        self, jobs: Sequence[NewJob], connection: object | None, name: str
+    ) -> list[int | None]:
+        """Do the same from synchronous code; `name` is the call's, for a refusal."""
+        ...
+
+
+class Task(Generic[P, R]):
+    """
+    A registered function; make one with `@app.task`.
+
+        >>> from rowlock import App
+        >>> app = App("sqlite://")
+        >>> @app.task
+        ... def greet(name: str) -> None:
+        ...     print("Hello", name)
+        >>> greet("Ada")
+        Hello Ada
+    """
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(
+        self, function: Callable[P, R], app: Enqueuer, name: str, options: TaskOptions
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.name = check_name(name, "name=")
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.codec = Codec(function, name=self.name)
+        self.defaults = options
+        self._app = app
+        self._job = JobOptions()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself; no job is made."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r}>"
+
+    def options(self, **options: Unpack[JobOptionsDict]) -> Task[P, R]:
+        """
+        Return a copy of this task whose jobs have these options; None changes nothing.
+
+        `delay` and `timeout` are seconds or a `timedelta` (`timeout=0` is none);
+        `run_at` and `expires_at` are aware datetimes; a larger `priority` goes first,
+        -100 to 100; `backoff` is a `Backoff`, a delay, or a list of delays. While a job
+        with an `idempotency_key` is unfinished, another of the task isn't enqueued.
+        `connection` is your own, whose transaction the job joins.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.options(priority=5).job(name="Ada").priority
+            5
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        job = replace(self._job, **read(given))
+        if job.delay is not None and job.run_at is not None:
+            msg = f"Say either delay= or run_at= for {self.name!r}, not both."
+            raise UsageError(msg)
+        task = copy.copy(self)
+        task._job = job  # noqa: SLF001 - a copy of this very object
+        return task
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """
+        Make a job of this call without any effect, for `app.enqueue_many`.
+
+        Raises:
+            PayloadError: an argument can't be stored, or doesn't fit its annotation;
+                the message says where.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.job(name="Ada").payload
+            '{"name":"Ada"}'
+        """
+        arguments = self.codec.bind(args, kwargs)
+        job, task = self._job, self.defaults
+        return NewJob(
+            task=self.name,
+            queue=job.queue or task.queue,
+            payload=self.codec.encode(arguments, limit=self._app.max_payload),
+            priority=task.priority if job.priority is None else job.priority,
+            delay=job.delay or timedelta(0),
+            run_at=job.run_at,
+            expires_at=job.expires_at,
+            max_attempts=job.max_attempts or task.max_attempts,
+            timeout=job.timeout,
+            backoff=None if job.backoff is None else job.backoff.to_json(),
+            idempotency_key=job.idempotency_key,
+        )
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        """
+        Enqueue a job of this call; returns its id, None where it is a duplicate.
+
+        Raises:
+            PayloadError: an argument can't be stored; nothing was written.
+            StoreUnavailable: nothing was written; try again.
+            OutcomeUnknown: perhaps it was written; only with an idempotency key is it
+                safe to try again.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> asyncio.run(greet.enqueue(name="Ada"))
+            1
+        """
+        job = self.job(*args, **kwargs)
+        return (await self._app.enqueue_jobs([job], self._job.connection))[0]
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        """
+        Do what `enqueue` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.enqueue_sync(name="Ada")
+            1
+        """
+        job = self.job(*args, **kwargs)
+        call = f"{self.name}.enqueue"
+        return self._app.enqueue_jobs_sync([job], self._job.connection, call)[0]

@@ -1,0 +1,157 @@
+"""
+Claiming what there is room for, and sleeping where there is nothing.
+
+It sleeps until a wake-up, the next due job, or the safety interval: wake-ups are hints,
+and may all be lost (law 19).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rowlock import _outcome
+from rowlock._errors import OutcomeUnknown, StoreUnavailable
+from rowlock._events import Events
+from rowlock._store import Demand
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from rowlock._job import Claim, ClaimKey
+    from rowlock._store import Claimed, Store, Wakeups
+    from rowlock._worker.outage import Outage
+    from rowlock._worker.runs import Runs
+
+SAFETY_INTERVAL = timedelta(seconds=30)
+LARGEST_CLAIM = 500
+
+
+class Fetch:
+    """The fetch loop of one worker."""
+
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        outage: Outage,
+        events: Events,
+        *,
+        start: Callable[[Claim], None],
+        renew: Callable[[], Awaitable[None]],
+        worker: str,
+        lease: timedelta,
+        tasks: frozenset[str],
+        queues: tuple[str, ...] | None,
+        concurrency: int,
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._outage = outage
+        self._events = events
+        self._start = start
+        self._renew = renew
+        self._worker = worker
+        self._lease = lease
+        self._tasks = tasks
+        self._queues = queues
+        self._concurrency = concurrency
+        self._room = asyncio.Event()
+        self._stopping = False
+        self._sleeper: asyncio.Task[object] | None = None
+
+    def on_room(self) -> None:
+        """Hear that a handler has ended."""
+        self._room.set()
+
+    def stop(self) -> None:
+        """Claim no more; `loop` returns when a claim under way has been given back."""
+        self._stopping = True
+        if self._sleeper is not None:
+            self._sleeper.cancel()
+
+    async def loop(self) -> None:
+        """Claim until stopped."""
+        with closing(self._store.wakeups()) as wakeups:
+            while not self._stopping:
+                self._room.clear()
+                room = min(self._concurrency - self._runs.live, LARGEST_CLAIM)
+                if room <= 0:
+                    await self._sleep(self._room.wait)
+                    continue
+                claimed = await self._claim(room)
+                if claimed is None:
+                    continue
+                if self._stopping:
+                    await self._give_back([claim.key for claim in claimed.claims])
+                    return
+                for claim in claimed.claims:
+                    self._start(claim)
+                if len(claimed.claims) < room:
+                    await self._sleep(partial(self._wait, wakeups, claimed))
+
+    async def _claim(self, room: int) -> Claimed | None:
+        """Claim once; None where the store is away and it is worth another look."""
+        demand = Demand(
+            total=room,
+            tasks=self._tasks,
+            queues=None if self._queues is None else dict.fromkeys(self._queues, room),
+        )
+        if self._outage.is_on():
+            # Before anything else, or what runs here looks lost to others. It is a
+            # write, too, which a claim that finds nothing need not be.
+            await self._renew()
+            if self._outage.is_on():
+                await self._sleep(partial(asyncio.sleep, self._outage.pause()))
+                return None
+        try:
+            return await self._store.claim(
+                demand,
+                worker=self._worker,
+                lease=self._lease,
+                alone=self._concurrency == 1,
+            )
+        except OutcomeUnknown as error:
+            self._outage.began(error)
+            await self._give_back_unknown()
+            return None
+        except StoreUnavailable as error:
+            self._outage.began(error)
+            await self._sleep(partial(asyncio.sleep, self._outage.pause()))
+            return None
+
+    async def _wait(self, wakeups: Wakeups, claimed: Claimed) -> None:
+        timeout = SAFETY_INTERVAL
+        if claimed.next_due is not None:
+            timeout = min(max(claimed.next_due - claimed.now, timedelta(0)), timeout)
+        await wakeups.wait(timeout)
+
+    async def _sleep(self, until: Callable[[], Awaitable[object]]) -> None:
+        """Await something that `stop` may cut short."""
+        if self._stopping:
+            return
+        task = self._sleeper = asyncio.current_task()
+        try:
+            await until()
+        except asyncio.CancelledError:
+            if not self._stopping or task is None or task.uncancel() > 0:
+                raise
+        finally:
+            self._sleeper = None
+
+    async def _give_back_unknown(self) -> None:
+        """Give back what the store says this worker holds and it doesn't know."""
+        held = await self._outage.outlast(
+            lambda: self._store.lost(LARGEST_CLAIM, worker=self._worker)
+        )
+        await self._give_back([c.key for c in held if c.key not in self._runs])
+
+    async def _give_back(self, keys: Collection[ClaimKey]) -> None:
+        if not keys:
+            return
+        outcomes = [_outcome.released(key, unstarted=True) for key in keys]
+        await self._outage.outlast(lambda: self._store.finish(outcomes))

@@ -1,0 +1,173 @@
+"""
+Writing outcomes as they come.
+
+While one write is on its way the next gathers, so batches grow with the load and a
+lone job waits for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rowlock._errors import OutcomeUnknown, StoreUnavailable
+from rowlock._events import ClaimRefused, Events, OutcomeDropped, worker_logger
+from rowlock._job import Outcome
+from rowlock._worker.report import told
+
+if TYPE_CHECKING:
+    from rowlock._clock import Clock
+    from rowlock._store import Settled, Store
+    from rowlock._worker.outage import Outage
+    from rowlock._worker.runs import Run, Runs
+
+LARGEST_BATCH = 1000
+
+
+@dataclass(slots=True, eq=False)
+class Ended:
+    """
+    A run with the outcome to write; `tries` counts writes without an answer.
+
+    `ended_at` is when its handler ended, by this machine's clock. Delays are the
+    store's, so they count from `delayed_from`, the same moment by the store's clock.
+    """
+
+    run: Run
+    outcome: Outcome
+    ended_at: float
+    delayed_from: float
+    tries: int = 0
+
+    def due(self, now: float) -> Outcome:
+        """Make the outcome to write now: its delay counts from the end, not now."""
+        if not self.outcome.delay:
+            return self.outcome
+        waited = timedelta(seconds=now - self.delayed_from)
+        return replace(
+            self.outcome, delay=max(self.outcome.delay - waited, timedelta(0))
+        )
+
+
+class Finish:
+    """The finish loop of one worker."""
+
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        outage: Outage,
+        events: Events,
+        *,
+        clock: Clock,
+        lease: timedelta,
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._outage = outage
+        self._events = events
+        self._clock = clock
+        self._lease_s = lease.total_seconds()
+        self._waiting: list[Ended] = []
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def put(self, run: Run, outcome: Outcome) -> None:
+        """Hand over an outcome; it is written soon."""
+        ended_at = time.monotonic() if run.ended_at is None else run.ended_at
+        self._waiting.append(
+            Ended(run, outcome, ended_at, delayed_from=self._clock.monotonic())
+        )
+        self._idle.clear()
+        self._more.set()
+
+    async def flush(self) -> None:
+        """Wait until everything handed over is written, refused or dropped."""
+        await self._idle.wait()
+
+    async def loop(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._waiting:
+                batch = self._waiting[:LARGEST_BATCH]
+                del self._waiting[:LARGEST_BATCH]
+                await self._write(batch)
+            self._idle.set()
+
+    async def _write(self, batch: list[Ended]) -> None:
+        while batch:
+            # What can't be written is renewed until its lease would have ended, then
+            # left to recovery.
+            until = min(ended.ended_at for ended in batch) + self._lease_s
+            try:
+                settled = await self._outage.outlast(
+                    partial(self._try, batch), until=until
+                )
+            except (StoreUnavailable, OutcomeUnknown):
+                batch = self._drop_overdue(batch)
+                continue
+            except Exception:  # noqa: BLE001 - whatever it is, one outcome is at fault
+                if len(batch) > 1:
+                    # Halve until it stands alone.
+                    middle = len(batch) // 2
+                    await self._write(batch[:middle])
+                    await self._write(batch[middle:])
+                    return
+                worker_logger.exception(
+                    "The outcome of job %d can't be written.", batch[0].run.key.job_id
+                )
+                self._drop(batch[0])
+                return
+            for ended, answer in zip(batch, settled, strict=True):
+                self._settle(ended, answer)
+            return
+
+    async def _try(self, batch: list[Ended]) -> Sequence[Settled]:
+        try:
+            now = self._clock.monotonic()
+            return await self._store.finish([ended.due(now) for ended in batch])
+        except OutcomeUnknown:
+            for ended in batch:
+                ended.tries += 1
+            raise
+
+    def _drop_overdue(self, batch: list[Ended]) -> list[Ended]:
+        now = time.monotonic()
+        overdue = [ended for ended in batch if ended.ended_at + self._lease_s <= now]
+        for ended in overdue:
+            self._drop(ended)
+        return [ended for ended in batch if ended not in overdue]
+
+    def _drop(self, ended: Ended) -> None:
+        key = ended.run.key
+        self._runs.drop(key)
+        self._events.emit(OutcomeDropped(job_id=key.job_id, claim=key.claim))
+
+    def _settle(self, ended: Ended, settled: Settled) -> None:
+        self._runs.drop(settled.key)
+        # Refused only because an earlier write, whose answer was lost, had worked.
+        was_written = (
+            ended.tries > 0
+            and settled.claims == settled.key.claim
+            and settled.status == ended.outcome.status
+        )
+        if not settled.accepted and not was_written:
+            self._events.emit(
+                ClaimRefused(
+                    job_id=settled.key.job_id,
+                    claim=settled.key.claim,
+                    found_claims=settled.claims,
+                    found_status=settled.status,
+                )
+            )
+            return
+        for event in told(ended.run, ended.outcome, settled):
+            self._events.emit(event)

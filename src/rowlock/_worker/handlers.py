@@ -1,0 +1,186 @@
+"""
+Starting handlers and stopping them: async ones as tasks, plain ones in threads.
+
+Every claim that is started here ends in exactly one outcome, handed to `finish` once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rowlock import _attempt, _outcome
+from rowlock._events import AttemptStarted, AttemptStuck
+from rowlock._worker import execute
+from rowlock._worker.runs import Run, Runs
+from rowlock._worker.threads import Threads
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from rowlock._app import App
+    from rowlock._attempt import Reason
+    from rowlock._job import Claim, Outcome
+    from rowlock._worker.finish import Finish
+
+# How long a handler may take to end after it was cancelled: at most so many seconds,
+# and no longer than this share of the lease, which isn't renewed after a timeout. The
+# attempt has failed by then, and must not be recovered as the loss of its worker.
+CANCEL_GRACE_S = 5.0
+CANCEL_GRACE_SHARE = 0.4
+
+
+class Handlers:
+    """Runs the handlers of one worker."""
+
+    def __init__(self, app: App, runs: Runs, finish: Finish, lease: timedelta) -> None:
+        self._app = app
+        self._runs = runs
+        self._finish = finish
+        self._cancel_grace_s = min(
+            CANCEL_GRACE_S, lease.total_seconds() * CANCEL_GRACE_SHARE
+        )
+        self._threads = Threads()
+        # asyncio holds its tasks weakly: one that nobody waits for could vanish.
+        self._stuck: set[asyncio.Task[None]] = set()
+
+    def start(self, claim: Claim) -> None:
+        """Start the handler of a claim; what can't be started has failed."""
+        task = self._app.tasks[claim.task]
+        run = Run(claim, task, execute.timeout_of(claim, task))
+        self._runs.add(run)
+        # One bad row, or no thread to be had, must not stop the rest.
+        try:
+            self._begin(run, task.codec.decode(claim.payload))
+        except BaseException as error:  # noqa: BLE001 - an argument's own code
+            self._end(run, execute.unstartable(run, error))
+
+    def _begin(self, run: Run, arguments: Mapping[str, object]) -> None:
+        claim = run.claim
+        waited = (claim.started_at - claim.run_at).total_seconds()
+        self._app.events.emit(
+            AttemptStarted(
+                job_id=claim.job_id,
+                task=claim.task,
+                queue=claim.queue,
+                attempt=claim.attempts,
+                waited_s=max(waited, 0.0),
+            )
+        )
+        if timeout := execute.timeout_of(claim, run.task):
+            run.timer = asyncio.get_running_loop().call_later(
+                timeout, self._time_out, run
+            )
+        context = contextvars.copy_context()
+        context.run(_attempt.enter, run.attempt)
+        if run.task.is_async:
+            self._start_async(run, arguments, context)
+        else:
+            self._start_thread(run, arguments, context)
+
+    def stop(self, run: Run, reason: Reason) -> None:
+        """Tell a handler to stop; an async one that doesn't is given up."""
+        if run.ended_at is not None or run.reason is not None:
+            return
+        run.stop(reason)
+        # A thread can only be asked, so its timeout goes on, and frees its place.
+        if not run.task.is_async:
+            return
+        if run.timer is not None:
+            run.timer.cancel()
+        if reason != "shutdown":
+            run.timer = asyncio.get_running_loop().call_later(
+                self._cancel_grace_s, self._give_up, run
+            )
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        self._threads.close()
+
+    def _start_async(
+        self, run: Run, arguments: Mapping[str, object], context: contextvars.Context
+    ) -> None:
+        run.asyncio_task = asyncio.get_running_loop().create_task(
+            self._call(run, arguments), context=context
+        )
+        run.asyncio_task.add_done_callback(partial(self._task_done, run))
+
+    async def _call(self, run: Run, arguments: Mapping[str, object]) -> None:
+        try:
+            result = await run.task.function(**arguments)
+        except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop
+            self._raised(run, error)
+        else:
+            self._returned(run, result)
+
+    def _task_done(self, run: Run, task: asyncio.Task[None]) -> None:
+        self._stuck.discard(task)
+        # Cancelled before its first step, a task never enters its coroutine.
+        if task.cancelled():
+            self._raised(run, asyncio.CancelledError())
+
+    def _start_thread(
+        self, run: Run, arguments: Mapping[str, object], context: contextvars.Context
+    ) -> None:
+        loop = asyncio.get_running_loop()
+
+        def call() -> None:
+            try:
+                result = context.run(run.task.function, **arguments)
+            except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
+                # Judged here: the exception holds the frames, and goes with them.
+                tell = partial(self._end, run, execute.raised(run, error))
+            else:
+                tell = partial(self._returned, run, result)
+            try:
+                loop.call_soon_threadsafe(tell)
+            except RuntimeError:  # the loop is closed: the worker gave this one up
+                return
+
+        self._threads.run(call)
+
+    def _returned(self, run: Run, result: object) -> None:
+        if run.ended_at is None:
+            limit = self._app.max_payload
+            self._end(run, execute.returned(run, result, max_payload=limit))
+
+    def _raised(self, run: Run, error: BaseException) -> None:
+        if run.ended_at is None:
+            self._end(run, execute.raised(run, error))
+
+    def _end(self, run: Run, outcome: Outcome) -> None:
+        if self._runs.end(run):
+            self._finish.put(run, outcome)
+
+    def _time_out(self, run: Run) -> None:
+        if run.ended_at is not None:
+            return
+        self.stop(run, "timeout")
+        if not run.task.is_async:
+            self._give_up(run)
+
+    def _give_up(self, run: Run) -> None:
+        """Free the slot of a handler that doesn't stop; its late end is dropped."""
+        if run.ended_at is not None:
+            return
+        if run.asyncio_task is not None:
+            self._stuck.add(run.asyncio_task)
+        claim, reason = run.claim, run.reason
+        self._app.events.emit(
+            AttemptStuck(
+                job_id=claim.job_id,
+                task=claim.task,
+                queue=claim.queue,
+                attempt=claim.attempts,
+                reason=reason or "timeout",
+            )
+        )
+        self._end(
+            run,
+            _outcome.cancelled(run.key)
+            if reason == "cancel"
+            else execute.timed_out(run),
+        )

@@ -1,0 +1,87 @@
+"""From an outcome that was accepted to the events that tell of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from rowlock._events import (
+    AttemptFailed,
+    AttemptReleased,
+    AttemptSnoozed,
+    AttemptSucceeded,
+    ClaimRecovered,
+    Event,
+    JobCancelled,
+    JobDeadLettered,
+)
+from rowlock._job import Claim, Outcome, Status
+
+if TYPE_CHECKING:
+    from rowlock._store import Settled
+    from rowlock._worker.runs import Run
+
+
+class _Of(TypedDict):
+    job_id: int
+    task: str
+    queue: str
+
+
+def told(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
+    """Say what an attempt came to."""
+    claim, attempt = run.claim, run.claim.attempts
+    if settled.status is Status.SUCCEEDED:
+        return [AttemptSucceeded(**_of(claim), attempt=attempt, ran_s=run.ran_s)]
+    if settled.status is Status.CANCELLED:
+        return [JobCancelled(**_of(claim))]
+    if not outcome.failed:
+        return [
+            AttemptReleased(**_of(claim), attempt=attempt, reason="shutdown")
+            if run.reason == "shutdown"
+            else AttemptSnoozed(**_of(claim), attempt=attempt, run_at=settled.run_at)
+        ]
+    failed = AttemptFailed(
+        **_of(claim),
+        attempt=attempt,
+        ran_s=run.ran_s,
+        failures=claim.failures + 1,
+        error=error_line(outcome),
+        retry_at=settled.run_at,
+    )
+    return [failed, *dead_letter(claim, outcome, settled)]
+
+
+def recovered(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
+    """Say that a lost worker's claim was taken back."""
+    event = ClaimRecovered(
+        **_of(claim),
+        attempt=claim.attempts,
+        claim=claim.key.claim,
+        lost_worker=claim.worker,
+        losses=claim.losses + outcome.lost,
+    )
+    return [event, *dead_letter(claim, outcome, settled)]
+
+
+def dead_letter(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
+    """Say that a job gave up, if it did."""
+    if settled.status is not Status.FAILED:
+        return []
+    return [
+        JobDeadLettered(
+            **_of(claim),
+            failures=claim.failures + outcome.failed,
+            losses=claim.losses + outcome.lost,
+            error=error_line(outcome),
+        )
+    ]
+
+
+def error_line(outcome: Outcome) -> str:
+    """Say an outcome's error on one line."""
+    error = outcome.error or {}
+    return f"{error.get('type')}: {error.get('message')}".splitlines()[0]
+
+
+def _of(claim: Claim) -> _Of:
+    return {"job_id": claim.job_id, "task": claim.task, "queue": claim.queue}

@@ -1,0 +1,141 @@
+"""
+What a worker holds: one `Run` per claim, from the claim until its outcome is written.
+
+The loop's thread changes it; the renewal's thread reads it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from rowlock._attempt import Attempt, Reason
+from rowlock._job import Claim, ClaimKey
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from rowlock._task import Task
+
+
+class Run:
+    """A claim, its handler, and how far it has come."""
+
+    __slots__ = (
+        "asyncio_task",
+        "attempt",
+        "claim",
+        "ended_at",
+        "no_later_than",
+        "started_at",
+        "task",
+        "timer",
+    )
+
+    def __init__(self, claim: Claim, task: Task[..., Any], timeout: float) -> None:
+        self.claim = claim
+        self.task = task
+        self.started_at = time.monotonic()
+        # None until the handler has ended or was given up.
+        self.ended_at: float | None = None
+        self.no_later_than = self.started_at + timeout if timeout else None
+        self.asyncio_task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.attempt = Attempt(
+            job_id=claim.key.job_id,
+            task=claim.task,
+            queue=claim.queue,
+            number=claim.attempts,
+            failures=claim.failures,
+            is_last=claim.failures + 1 >= claim.max_attempts,
+            deadline=claim.started_at + timedelta(seconds=timeout) if timeout else None,
+            idempotency_key=claim.idempotency_key or f"{claim.task}:{claim.job_id}",
+        )
+
+    @property
+    def key(self) -> ClaimKey:
+        """Which claim this is."""
+        return self.claim.key
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the handler should stop, None while it should go on."""
+        return self.attempt.cancelled.reason
+
+    @property
+    def ran_s(self) -> float:
+        """For how long the handler ran, or has run so far, in seconds."""
+        ended_at = time.monotonic() if self.ended_at is None else self.ended_at
+        return ended_at - self.started_at
+
+    def is_renewed(self, now: float, lease_s: float) -> bool:
+        """
+        Tell whether its lease is still extended, at a monotonic instant.
+
+        Until its timeout; and when it has ended, for a lease in which its outcome may
+        be written, however long the store takes over that.
+        """
+        if self.ended_at is not None:
+            return now < self.ended_at + lease_s
+        return self.no_later_than is None or now <= self.no_later_than
+
+    def stop(self, reason: Reason) -> None:
+        """Tell the handler to stop; an async one is cancelled as well."""
+        self.attempt.cancelled.set(reason)
+        if self.asyncio_task is not None:
+            self.asyncio_task.cancel()
+
+    def end(self) -> None:
+        """Note that the handler has ended, or that nobody waits for it any more."""
+        self.ended_at = time.monotonic()
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+class Runs:
+    """All runs of a worker."""
+
+    def __init__(self, on_room: Callable[[], None]) -> None:
+        self._runs: dict[ClaimKey, Run] = {}
+        self._live = 0
+        self._on_room = on_room
+
+    @property
+    def live(self) -> int:
+        """How many handlers run."""
+        return self._live
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._runs
+
+    def __iter__(self) -> Iterator[Run]:
+        # A copy in one step: the renewal's thread iterates while the loop's changes.
+        return iter(tuple(self._runs.values()))
+
+    def get(self, key: ClaimKey) -> Run | None:
+        """Find a run, None where it is over."""
+        return self._runs.get(key)
+
+    def add(self, run: Run) -> None:
+        """Hold a claim whose handler is about to start."""
+        self._runs[run.key] = run
+        self._live += 1
+
+    def end(self, run: Run) -> bool:
+        """Note that a handler has ended; False where that is known already."""
+        if run.ended_at is not None:
+            return False
+        run.end()
+        self._live -= 1
+        self._on_room()
+        return True
+
+    def drop(self, key: ClaimKey) -> None:
+        """Hold a claim no longer: its outcome is written, or it is somebody else's."""
+        self._runs.pop(key, None)

@@ -1,0 +1,63 @@
+"""
+Which database a command works on, for verbs that need no handlers.
+
+It is the one that a worker started in this folder would use, unless `--database` says
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rowlock._app import App
+from rowlock._errors import StoreUnavailable, UsageError
+from rowlock.cli.discovery import app_name, load
+
+
+@contextmanager
+def opened(database: str | None, named_app: str | None) -> Iterator[App]:
+    """
+    Give an app on the database that is meant, and let go of it at the end.
+
+    `--database` first; else the app's own; else what `App()` reads.
+
+    Raises:
+        StoreUnavailable: there is no such file; looking must not make one.
+        UsageError: it is in memory, and not in this process's.
+    """
+    name = None if database else app_name(named_app)
+    app = load(name) if name else App(database)
+    _refuse_missing(app)
+    try:
+        yield app
+    finally:
+        app.close_sync()
+
+
+def file_of(app: App) -> Path | None:
+    """Tell which file an app's jobs are in, None where it isn't one."""
+    path = app.url.removeprefix("sqlite:///")
+    return None if path in (app.url, ":memory:") else Path(path)
+
+
+def refuse_memory(app: App) -> None:
+    """Refuse a database that lives no longer than this command."""
+    if app.url.endswith(":memory:"):
+        msg = (
+            "This app's database is in memory, so its jobs are in the process that"
+            " runs it and nowhere else: give it a file, as in App('sqlite:///jobs.db')."
+        )
+        raise UsageError(msg)
+
+
+def _refuse_missing(app: App) -> None:
+    refuse_memory(app)
+    file = file_of(app)
+    if file is not None and not file.exists():
+        msg = (
+            f"There is no database {file}: run this where the worker runs, or name the"
+            " database with --database or -A."
+        )
+        raise StoreUnavailable(msg)
