@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 import time
 from pathlib import Path
 
@@ -202,7 +203,7 @@ async def test_b143_a_crowd_of_processes_meets_no_lock_error(
         (queue,) = jobs.queues
         enqueued = sum(each["enqueued"] for each in counts)
         claims = sum(each["claims"] for each in counts)
-        print(f"{claims / seconds:.0f} jobs/s in 8 processes")
+        sys.stdout.write(f"{claims / seconds:.0f} jobs/s in 8 processes\n")
         assert sum(queue.counts.values()) == enqueued
         assert queue.counts[Status.SUCCEEDED] == claims
         assert sum(each["refused"] for each in counts) == 0

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rowlock._clock import SystemClock
 from rowlock._errors import OutcomeUnknown, StoreError, StoreUnavailable
 from rowlock._store import Filter
+from rowlock.stores.sqlite import SQLiteStore
 from rowlock.stores.sqlite import connection as connections
-from rowlock.stores.sqlite.thread import Thread, Work
+from rowlock.stores.sqlite.thread import Run, Thread, Work
 
 from .sqlite_given import a_users, claim, new_job, opened, run
 
@@ -52,7 +52,7 @@ class Bench:
         connection.set_trace_callback(self.statements.append)
         return connection
 
-    def together(self, *runs: Any) -> list[Future[Any]]:
+    def together(self, *runs: Run[object]) -> list[Future[object]]:
         """Hand over so that all are in one batch."""
         gate = threading.Event()
         held = self.thread.submit(Work(None, peek=lambda _c, _n: gate.wait(10)))
@@ -78,7 +78,7 @@ def bench(path: Path) -> Iterator[Bench]:
     bench.close()
 
 
-def add(*numbers: int) -> Any:
+def add(*numbers: int) -> Run[object]:
     def run(connection: sqlite3.Connection, _now: int) -> tuple[int, ...]:
         for number in numbers:
             connection.execute("INSERT INTO numbers VALUES (?)", (number,))
@@ -165,12 +165,12 @@ class Failing(sqlite3.Connection):
 
     code = 0
 
-    def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+    def execute(self, sql: str, *args: object) -> sqlite3.Cursor:
         if sql == "COMMIT" and self.code:
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode = self.code
             raise error
-        return super().execute(sql, *args)
+        return super().execute(sql, *args)  # type: ignore[arg-type]  # handed on
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ async def test_b143_every_writing_transaction_begins_immediate(path: Path) -> No
 
 
 def test_b145_twenty_threads_use_one_store(path: Path) -> None:
-    async def one(store: Any, number: int) -> None:
+    async def one(store: SQLiteStore, number: int) -> None:
         (job_id,) = await store.enqueue([new_job(task=f"task-{number}")])
         (held,) = (await claim(store, 1, f"task-{number}", worker=f"w{number}")).claims
         assert held.job_id == job_id

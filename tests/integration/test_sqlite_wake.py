@@ -7,7 +7,7 @@ import gc
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -140,7 +140,7 @@ async def test_every_verb_that_makes_jobs_due_is_news(store: SQLiteStore) -> Non
     assert job_id is not None
     await store.cancel([job_id], by="test")
     await store.pause(Pause(queue="default"))
-    acts = [
+    acts: list[Callable[[], Awaitable[object]]] = [
         lambda: store.enqueue([new_job()]),
         lambda: store.replay([job_id], by="test"),
         lambda: store.move([job_id], by="test", delay=NO_TIME),
