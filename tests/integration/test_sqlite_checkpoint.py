@@ -87,6 +87,7 @@ READING = """
         for _ in own.execute("SELECT * FROM rowlock_jobs LIMIT 2000"):
             pass
         time.sleep(0.001)
+    own.close()
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -91,6 +92,22 @@ async def test_a_transaction_that_was_begun_in_autocommit_is_joined(
         own.execute("ROLLBACK")
 
     assert await ids(store) == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="came with Python 3.12")
+@pytest.mark.parametrize("autocommit", [True, False])
+async def test_the_newer_way_of_autocommit_is_followed_too(
+    path: Path, store: SQLiteStore, *, autocommit: bool
+) -> None:
+    with a_users(path, autocommit=autocommit) as own:
+        store.lent.enqueue_sync([new_job()], own)
+        assert len(await ids(store)) == autocommit
+        own.rollback()
+        assert len(await ids(store)) == autocommit
+        store.lent.enqueue_sync([new_job()], own)
+        own.commit()
+
+    assert len(await ids(store)) == 1 + autocommit
 
 
 @pytest.mark.parametrize("isolation_level", [None, "DEFERRED", "EXCLUSIVE"])
