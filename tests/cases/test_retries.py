@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowlock import App, Status, UsageError, current_attempt
-from tests.eventually import finished
+from tests.endings import finished
 
 
 @pytest.mark.parametrize("max_attempts", [1, 2, 3])

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from rowlock import App, Status
-from tests.eventually import finished
+from tests.endings import finished
 from tests.integration import ledger
 from tests.journal import Journal
 from tests.programs import chance
