@@ -1,0 +1,34 @@
+"""
+A process that uses a session's cluster until its input ends: `... SESSION PREPARED`.
+
+It prints where the cluster is, and notes in the file PREPARED that it filled the
+template, which one of the session does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.cluster.databases import of_session
+
+
+def main(session: str, prepared: Path) -> None:
+    def prepare(url: str) -> None:
+        with prepared.open("a") as file:
+            file.write(f"{url}\n")
+
+    with of_session(session, prepare=prepare) as databases:
+        cluster = databases.cluster
+        told = {
+            "directory": str(cluster.directory) if cluster else None,
+            "url": databases.clone(),
+        }
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
