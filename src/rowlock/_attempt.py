@@ -43,7 +43,7 @@ class Cancelled:
         return self._event.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block this thread until it is set, at most `timeout` seconds; tell if it is."""
+        """Block this thread until it is set or `timeout` seconds passed; tell which."""
         return self._event.wait(timeout)
 
     def __await__(self) -> Generator[object, None, Reason]:

@@ -14,9 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-JSON: TypeAlias = (
-    "None | bool | int | float | str | list[JSON] | dict[str, JSON] | Mapping[str, JSON]"
-)
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | Mapping[str, JSON] | None"
 
 
 class Status(StrEnum):

@@ -1,6 +1,4 @@
-"""
-The options of tasks and jobs, and what is refused of them at the door.
-"""
+"""The options of tasks and jobs, and what is refused of them at the door."""
 
 from __future__ import annotations
 
@@ -123,7 +121,7 @@ def read(options: Mapping[str, object]) -> dict[str, Any]:
     unknown = options.keys() - _readers.keys()
     if unknown:
         known = ", ".join(_readers)
-        msg = f"There is no option {sorted(unknown)[0]!r}; there are {known}."
+        msg = f"There is no option {min(unknown)!r}; there are {known}."
         raise UsageError(msg)
     return {
         name: _readers[name](value, f"options({name}=)")

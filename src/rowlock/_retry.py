@@ -96,7 +96,9 @@ class Backoff:
             >>> Backoff.fixed(30, jitter=0).preview(2)
             [(30.0, 30.0), (30.0, 30.0)]
         """
-        return cls._make("fixed", (_seconds(delay, "Backoff.fixed(delay)"),), None, jitter)
+        return cls._make(
+            "fixed", (_seconds(delay, "Backoff.fixed(delay)"),), None, jitter
+        )
 
     @classmethod
     def steps(
@@ -143,7 +145,7 @@ class Backoff:
 
     def preview(self, failures: int) -> list[tuple[float, float]]:
         """
-        Show the least and the longest delay, in seconds, after each of so many failures.
+        Show the least and the longest delay after each of so many failures, in seconds.
 
             >>> Backoff.fixed(100).preview(1)
             [(100.0, 110.0)]

@@ -18,7 +18,7 @@ from datetime import timedelta
 from rowlock._durations import to_delay
 
 
-class Signal(Exception):  # noqa: N818 - raised to steer, it is no error
+class Signal(Exception):
     """Root of what a handler raises to steer its job."""
 
 

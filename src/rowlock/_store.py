@@ -264,7 +264,7 @@ class Wakeups(Protocol):
 
 
 class Lent(Protocol):
-    """What can be done inside a transaction that the caller lends (a seam of its own)."""
+    """What can be done in a transaction that the caller lends: a seam of its own."""
 
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object

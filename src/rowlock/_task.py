@@ -23,6 +23,7 @@ from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name
 P = ParamSpec("P")
 R = TypeVar("R")
 
+
 class Enqueuer(Protocol):
     """What a task needs of its app."""
 
@@ -93,11 +94,12 @@ class Task(Generic[P, R]):
             5
         """
         given = {name: value for name, value in options.items() if value is not None}
-        task = copy.copy(self)
-        task._job = replace(self._job, **read(given))
-        if task._job.delay is not None and task._job.run_at is not None:
+        job = replace(self._job, **read(given))
+        if job.delay is not None and job.run_at is not None:
             msg = f"Say either delay= or run_at= for {self.name!r}, not both."
             raise UsageError(msg)
+        task = copy.copy(self)
+        task._job = job  # noqa: SLF001 - a copy of this very object
         return task
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:

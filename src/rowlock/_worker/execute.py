@@ -1,6 +1,4 @@
-"""
-From what a handler did to the outcome of its attempt; no store, no loop.
-"""
+"""From what a handler did to the outcome of its attempt; no store, no loop."""
 
 from __future__ import annotations
 
@@ -100,7 +98,7 @@ def backoff_of(run: Run) -> timedelta:
             rule = Backoff.from_json(run.claim.backoff)
         return after_failure(rule, failures, spread)
     except Exception as error:  # noqa: BLE001 - a user's callable may raise anything
-        logger.error(  # noqa: TRY400 - its traceback is the user's and says little
+        logger.error(
             "The backoff of task %r can't be used (%s: %s); the default counts.",
             run.claim.task,
             type(error).__name__,

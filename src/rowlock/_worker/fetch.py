@@ -34,7 +34,7 @@ LARGEST_CLAIM = 500
 class Fetch:
     """The fetch loop of one worker."""
 
-    def __init__(  # noqa: PLR0913 - each is one thing that the loop talks to
+    def __init__(
         self,
         store: Store,
         runs: Runs,
@@ -99,9 +99,7 @@ class Fetch:
         demand = Demand(
             total=room,
             tasks=self._tasks,
-            queues=None
-            if self._queues is None
-            else dict.fromkeys(self._queues, room),
+            queues=None if self._queues is None else dict.fromkeys(self._queues, room),
         )
         was_away = self._outage.is_on()
         try:

@@ -38,7 +38,7 @@ class Ended:
     tries: int = 0
 
     def due(self) -> Outcome:
-        """Make the outcome to write now: its delay counts from the end, not from now."""
+        """Make the outcome to write now: its delay counts from the end, not now."""
         if not self.outcome.delay:
             return self.outcome
         waited = timedelta(seconds=time.monotonic() - self.ended_at)
@@ -102,9 +102,9 @@ class Finish:
             except (StoreUnavailable, OutcomeUnknown):
                 batch = self._drop_overdue(batch)
                 continue
-            except Exception:
+            except Exception:  # noqa: BLE001 - whatever it is, one outcome is at fault
                 if len(batch) > 1:
-                    # One outcome is at fault: halve until it stands alone.
+                    # Halve until it stands alone.
                     middle = len(batch) // 2
                     await self._write(batch[:middle])
                     await self._write(batch[middle:])

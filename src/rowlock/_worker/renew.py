@@ -110,7 +110,7 @@ class Renew:
             self._tell(self._on_error, error)
             # Often enough that one answer before the lease's end saves the claims.
             return min(lease_s / 20, 1.0)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a renewal that ends loses every claim
             worker_logger.exception("Renewal failed; it is tried again.")
             return min(lease_s / 20, 1.0)
         self._tell(self._on_renewal, renewal)

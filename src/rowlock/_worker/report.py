@@ -1,6 +1,4 @@
-"""
-From an outcome that was accepted to the events that tell of it.
-"""
+"""From an outcome that was accepted to the events that tell of it."""
 
 from __future__ import annotations
 

@@ -194,9 +194,7 @@ class Worker:
 
     async def _drain(self, fetching: asyncio.Task[None]) -> int:
         began = time.monotonic()
-        self._app.events.emit(
-            WorkerDraining(worker=self.id, running=self._runs.live)
-        )
+        self._app.events.emit(WorkerDraining(worker=self.id, running=self._runs.live))
         self._fetch.stop()
         await self._until_calm(began + self._shutdown_s * WAIT_SHARE)
         for run in self._runs:

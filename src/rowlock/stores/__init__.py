@@ -1,0 +1,55 @@
+"""
+The stores, each imported on first use.
+
+`connect` tells them apart by the scheme of the URL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock._errors import ConfigError
+
+if TYPE_CHECKING:
+    from rowlock._clock import Clock
+    from rowlock._store import Store
+
+_LATER = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+asyncpg")
+
+
+def connect(url: str, *, clock: Clock | None = None) -> Store:
+    """
+    Give the store that a URL names, not opened yet.
+
+        >>> connect("sqlite://").url
+        'sqlite:///:memory:'
+
+    Raises:
+        ConfigError: no store has this scheme, or the URL can't be one of its own.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        msg = (
+            f"{_shown(url)!r} isn't a database URL: write it as sqlite:///jobs.db."
+        )
+        raise ConfigError(msg)
+    if scheme == "sqlite":
+        from rowlock.stores import sqlite  # noqa: PLC0415 - imported on first use
+
+        return sqlite.SQLiteStore.from_url(url, clock=clock)
+    if scheme in _LATER:
+        msg = (
+            f"There is no store for {scheme}:// yet: this version of Rowlock has"
+            " SQLite only (sqlite:///jobs.db)."
+        )
+        raise ConfigError(msg)
+    msg = (
+        f"There is no store for {scheme}://: the schemes that work are sqlite://"
+        " (sqlite:///jobs.db)."
+    )
+    raise ConfigError(msg)
+
+
+def _shown(url: str) -> str:
+    """Leave out what may be a password."""
+    return url.rpartition("@")[2]

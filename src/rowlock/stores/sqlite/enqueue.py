@@ -1,0 +1,62 @@
+"""
+Adding jobs: all of them or none, on any connection whose transaction is open.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
+
+from rowlock.stores.sqlite import rows
+from rowlock.stores.sqlite.statements import SQL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock._job import NewJob
+
+# A connection, or the cursor that is used on a connection lent.
+Executor: TypeAlias = sqlite3.Connection | sqlite3.Cursor
+
+
+def enqueue(
+    executor: Executor, now: int, jobs: Sequence[NewJob]
+) -> tuple[int | None, ...]:
+    """Insert jobs in the order given; None for a duplicate (laws 1, 10)."""
+    ids: list[int | None] = []
+    for is_keyed, run in groupby(jobs, lambda job: job.idempotency_key is not None):
+        found = [_row(job, now) for job in run]
+        if is_keyed:
+            ids.extend(_insert_keyed(executor, row) for row in found)
+        else:
+            executor.executemany(SQL["enqueue"], found)
+            (last,) = executor.execute(SQL["last_id"]).fetchone()
+            ids.extend(range(last - len(found) + 1, last + 1))
+    return tuple(ids)
+
+
+def _insert_keyed(executor: Executor, row: dict[str, object]) -> int | None:
+    found = executor.execute(SQL["enqueue_keyed"], row).fetchone()
+    return None if found is None else found[0]
+
+
+def _row(job: NewJob, now: int) -> dict[str, object]:
+    return {
+        "queue": job.queue,
+        "task": job.task,
+        "payload": job.payload,
+        "priority": job.priority,
+        "run_at": (
+            now + rows.to_span(job.delay)
+            if job.run_at is None
+            else rows.to_micros(job.run_at)
+        ),
+        "expires_at": None if job.expires_at is None else rows.to_micros(job.expires_at),
+        "max_attempts": job.max_attempts,
+        "timeout": job.timeout,
+        "backoff": rows.maybe_json(job.backoff),
+        "idempotency_key": job.idempotency_key,
+        "meta": "{}" if job.meta is None else rows.to_json(job.meta),
+        "now": now,
+    }

@@ -1,0 +1,164 @@
+-- Jobs, and what stands beside them.
+-- Instants are microseconds since 1970 in UTC, JSON is text. Large columns come last,
+-- so that the small ones are read without their overflow pages.
+
+CREATE TABLE rowlock_rows (
+    -- AUTOINCREMENT: an id is never used again, even where its row is gone (law 20).
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    status TEXT NOT NULL DEFAULT 'pending'
+        CHECK (status IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
+    queue TEXT NOT NULL,
+    task TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    run_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    claims INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    failures INTEGER NOT NULL DEFAULT 0,
+    losses INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER NOT NULL,
+    timeout REAL,
+    leased_until INTEGER,
+    cancel_requested_at INTEGER,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER,
+    updated_at INTEGER NOT NULL,
+    alone INTEGER NOT NULL DEFAULT 0,
+    abandoned INTEGER NOT NULL DEFAULT 0,
+    suspect INTEGER NOT NULL DEFAULT 0,
+    worker TEXT,
+    idempotency_key TEXT,
+    backoff TEXT,
+    last_error TEXT,
+    progress TEXT,
+    meta TEXT NOT NULL DEFAULT '{}',
+    errors TEXT NOT NULL DEFAULT '[]',
+    state TEXT,
+    result TEXT,
+    payload TEXT NOT NULL,
+    CHECK ((status = 'running') = (leased_until IS NOT NULL)),
+    CHECK ((status IN ('pending', 'running')) = (finished_at IS NULL))
+);
+
+-- The claim's order, with the task before the due time: lines of unknown tasks and
+-- of jobs planned for later are stepped over, not scanned (law 16).
+CREATE INDEX rowlock_pending ON rowlock_rows (queue, priority DESC, task, run_at)
+    WHERE status = 'pending';
+CREATE INDEX rowlock_leases ON rowlock_rows (leased_until)
+    WHERE status = 'running';
+CREATE INDEX rowlock_held ON rowlock_rows (worker)
+    WHERE status = 'running';
+CREATE INDEX rowlock_expiring ON rowlock_rows (expires_at)
+    WHERE status = 'pending' AND attempts = 0 AND expires_at IS NOT NULL;
+
+-- A finished job is in one of these three: for prune by age, for counts by queue.
+CREATE INDEX rowlock_succeeded ON rowlock_rows (finished_at, queue)
+    WHERE status = 'succeeded';
+CREATE INDEX rowlock_failed ON rowlock_rows (finished_at, queue)
+    WHERE status = 'failed';
+CREATE INDEX rowlock_cancelled ON rowlock_rows (finished_at, queue)
+    WHERE status = 'cancelled';
+
+-- Law 10.
+CREATE UNIQUE INDEX rowlock_unfinished_keys ON rowlock_rows (task, idempotency_key)
+    WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running');
+CREATE INDEX rowlock_keys ON rowlock_rows (idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+
+CREATE TABLE rowlock_pauses (
+    queue TEXT UNIQUE,
+    task TEXT UNIQUE,
+    until INTEGER,
+    reason TEXT,
+    by TEXT,
+    at INTEGER NOT NULL,
+    CHECK ((queue IS NULL) <> (task IS NULL))
+);
+
+CREATE TABLE rowlock_workers (
+    id TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    tasks TEXT NOT NULL,
+    queues TEXT,
+    concurrency INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE rowlock_tasks (
+    name TEXT PRIMARY KEY,
+    queue TEXT NOT NULL,
+    defaults TEXT NOT NULL,
+    seen_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- What people query: instants as ISO 8601 in UTC. run_at and expires_at are a user's
+-- own, and may lie before 1970, where SQLite's / and % round the other way.
+CREATE VIEW rowlock_jobs AS
+SELECT
+    id,
+    queue,
+    task,
+    payload,
+    status,
+    priority,
+    strftime(
+        '%Y-%m-%dT%H:%M:%S', (run_at - 999999 * (run_at < 0)) / 1000000, 'unixepoch'
+    ) || printf('.%06dZ', (run_at % 1000000 + 1000000) % 1000000) AS run_at,
+    strftime(
+        '%Y-%m-%dT%H:%M:%S',
+        (expires_at - 999999 * (expires_at < 0)) / 1000000,
+        'unixepoch'
+    ) || printf('.%06dZ', (expires_at % 1000000 + 1000000) % 1000000) AS expires_at,
+    claims,
+    attempts,
+    failures,
+    losses,
+    max_attempts,
+    timeout,
+    backoff,
+    idempotency_key,
+    strftime('%Y-%m-%dT%H:%M:%S', leased_until / 1000000, 'unixepoch')
+    || printf('.%06dZ', leased_until % 1000000) AS leased_until,
+    worker,
+    strftime('%Y-%m-%dT%H:%M:%S', cancel_requested_at / 1000000, 'unixepoch')
+    || printf('.%06dZ', cancel_requested_at % 1000000) AS cancel_requested_at,
+    last_error,
+    errors,
+    result,
+    state,
+    progress,
+    meta,
+    strftime('%Y-%m-%dT%H:%M:%S', created_at / 1000000, 'unixepoch')
+    || printf('.%06dZ', created_at % 1000000) AS created_at,
+    strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch')
+    || printf('.%06dZ', started_at % 1000000) AS started_at,
+    strftime('%Y-%m-%dT%H:%M:%S', finished_at / 1000000, 'unixepoch')
+    || printf('.%06dZ', finished_at % 1000000) AS finished_at,
+    strftime('%Y-%m-%dT%H:%M:%S', updated_at / 1000000, 'unixepoch')
+    || printf('.%06dZ', updated_at % 1000000) AS updated_at,
+    alone,
+    abandoned,
+    suspect
+FROM rowlock_rows;
+
+CREATE TRIGGER rowlock_jobs_insert INSTEAD OF INSERT ON rowlock_jobs
+BEGIN
+    SELECT raise(ABORT, 'rowlock_jobs is read-only: add jobs with enqueue');
+END;
+
+CREATE TRIGGER rowlock_jobs_update INSTEAD OF UPDATE ON rowlock_jobs
+BEGIN
+    SELECT raise(
+        ABORT, 'rowlock_jobs is read-only: change jobs with cancel, replay or move'
+    );
+END;
+
+CREATE TRIGGER rowlock_jobs_delete INSTEAD OF DELETE ON rowlock_jobs
+BEGIN
+    SELECT raise(ABORT, 'rowlock_jobs is read-only: remove jobs with delete');
+END;

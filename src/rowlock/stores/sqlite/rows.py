@@ -1,0 +1,156 @@
+"""
+Rows to values: one function a type, and the instants between them.
+
+An instant is an integer of microseconds since 1970 in a row, an aware datetime in
+UTC in a value. Columns are read by position, in the order of the statement's list.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rowlock._job import JSON, Claim, ClaimKey, Job, Status
+from rowlock._store import Pause, WorkerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Row: TypeAlias = tuple[Any, ...]  # what sqlite3 gives; the statement says what is in it
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(instant: datetime) -> int:
+    """Write an aware datetime as a row has it; exact, unlike `timestamp()`."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def to_span(duration: timedelta) -> int:
+    """Write a duration in microseconds."""
+    return duration // _MICROSECOND
+
+
+def instant(micros: int) -> datetime:
+    """Read an instant."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def maybe_instant(micros: int | None) -> datetime | None:
+    """Read an instant that may be missing."""
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+
+
+def iso(micros: int) -> str:
+    """Write an instant as the view shows it."""
+    return instant(micros).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def to_json(value: JSON) -> str:
+    """Write JSON text that SQLite's own functions can read too."""
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict
+    )
+
+
+def maybe_json(value: Mapping[str, JSON] | None) -> str | None:
+    """Write JSON text, or nothing."""
+    return None if value is None else to_json(value)
+
+
+def claim(row: Row) -> Claim:
+    """Read what `claim.sql`, `lost.sql` and `lost_of_worker.sql` answer."""
+    return Claim(
+        key=ClaimKey(row[0], row[1]),
+        task=row[2],
+        queue=row[3],
+        priority=row[4],
+        attempts=row[5],
+        failures=row[6],
+        losses=row[7],
+        max_attempts=row[8],
+        timeout=row[9],
+        backoff=_read(row[10]),
+        idempotency_key=row[11],
+        worker=row[12],
+        alone=bool(row[13]),
+        abandoned=bool(row[14]),
+        state=_read(row[15]),
+        run_at=instant(row[16]),
+        created_at=instant(row[17]),
+        started_at=instant(row[18]),
+        leased_until=instant(row[19]),
+        cancel_requested_at=maybe_instant(row[20]),
+        payload=row[21],
+    )
+
+
+def job(row: Row) -> Job:
+    """Read what `get.sql` answers."""
+    return Job(
+        id=row[0],
+        queue=row[1],
+        task=row[2],
+        status=Status(row[3]),
+        priority=row[4],
+        run_at=instant(row[5]),
+        expires_at=maybe_instant(row[6]),
+        claims=row[7],
+        attempts=row[8],
+        failures=row[9],
+        losses=row[10],
+        max_attempts=row[11],
+        timeout=row[12],
+        backoff=_read(row[13]),
+        idempotency_key=row[14],
+        leased_until=maybe_instant(row[15]),
+        worker=row[16],
+        cancel_requested_at=maybe_instant(row[17]),
+        last_error=row[18],
+        created_at=instant(row[19]),
+        started_at=maybe_instant(row[20]),
+        finished_at=maybe_instant(row[21]),
+        updated_at=instant(row[22]),
+        progress=_read(row[23]),
+        meta=json.loads(row[24]),
+        errors=tuple(json.loads(row[25])),
+        state=_read(row[26]),
+        result=_read(row[27]),
+        payload=json.loads(row[28]),
+    )
+
+
+def pause(row: Row) -> Pause:
+    """Read what `pauses.sql` answers."""
+    return Pause(
+        queue=row[0],
+        task=row[1],
+        until=maybe_instant(row[2]),
+        reason=row[3],
+        by=row[4],
+        at=instant(row[5]),
+    )
+
+
+def worker(row: Row) -> WorkerInfo:
+    """Read what `live_workers.sql` answers."""
+    return WorkerInfo(
+        id=row[0],
+        host=row[1],
+        pid=row[2],
+        version=row[3],
+        tasks=tuple(json.loads(row[4])),
+        queues=None if row[5] is None else tuple(json.loads(row[5])),
+        concurrency=row[6],
+        lease=timedelta(microseconds=row[7]),
+        started_at=instant(row[8]),
+        seen_at=instant(row[9]),
+        running=row[10],
+    )
+
+
+# Text of a column whose shape the writer has checked; JSON has no narrower type.
+def _read(text: str | None) -> Any:  # noqa: ANN401
+    return None if text is None else json.loads(text)

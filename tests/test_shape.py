@@ -1,0 +1,126 @@
+"""
+The shape that keeps the code legible: sizes, names, and where SQL may stand.
+
+An exception is listed here with its reason, and goes when the reason does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 40
+
+LONG_FILES = {
+    "src/rowlock/_store.py": "the seam and its laws are one page to read and implement",
+}
+LONG_FUNCTIONS: dict[str, str] = {}
+
+# Names that say nothing of the field, so that everything ends up in them.
+EMPTY_NAMES = {
+    "base",
+    "common",
+    "core",
+    "helpers",
+    "manager",
+    "misc",
+    "models",
+    "shared",
+    "types",
+    "util",
+    "utils",
+}
+
+SQL = re.compile(
+    r"\b(SELECT|INSERT INTO|INSERT OR|UPDATE \w+ SET|DELETE FROM|RETURNING|JOIN|WHERE"
+    r"|(CREATE|DROP|ALTER) (TABLE|VIEW|INDEX|UNIQUE|TRIGGER|SCHEMA|FUNCTION))\b"
+)
+
+HEADER = ("Answers", "Locks", "Index", "Law")
+
+PYTHON = sorted(
+    path
+    for folder in ("src", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+)
+STATEMENTS = sorted((ROOT / "src").glob("rowlock/stores/*/sql/*.sql"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name)
+def test_a_file_fits_on_a_few_screens(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+
+    if name(path) in LONG_FILES:
+        assert lines > LONGEST_FILE, "it is short again: take it off the list"
+    else:
+        assert lines <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name)
+def test_a_function_fits_on_one_screen(path: Path) -> None:
+    long = {
+        f"{name(path)}:{function.name}": lines
+        for function in functions(path)
+        if (lines := body_length(function)) > LONGEST_FUNCTION
+    }
+
+    expected = {key for key in LONG_FUNCTIONS if key.startswith(f"{name(path)}:")}
+    assert long.keys() == expected, long
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name)
+def test_a_module_is_named_after_what_it_holds(path: Path) -> None:
+    words = {part.strip("_") for part in path.relative_to(ROOT).with_suffix("").parts}
+
+    assert not words & EMPTY_NAMES
+
+
+def test_listed_exceptions_exist() -> None:
+    listed = {entry.split(":")[0] for entry in (*LONG_FILES, *LONG_FUNCTIONS)}
+
+    assert listed <= {name(path) for path in PYTHON}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=name)
+def test_sql_stands_in_files_of_its_own(path: Path) -> None:
+    found = [f"line {line}: {text!r}" for line, text in texts(path) if SQL.search(text)]
+
+    assert not found
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def body_length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines from `def` to the end, less those of the docstring."""
+    end = function.end_lineno or function.lineno
+    lines = end - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        docstring = function.body[0]
+        lines -= (docstring.end_lineno or 0) - docstring.lineno + 1
+    return lines
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Find the texts of a module that aren't docstrings, each with its line."""
+    tree = ast.parse(path.read_text())
+    docstrings = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str() as text) if id(node) not in docstrings:
+                yield node.lineno, text

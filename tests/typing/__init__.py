@@ -1,0 +1,1 @@
+"""What the type checkers read, as users write it."""
