@@ -13,19 +13,20 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 import pytest
 
 from tests.cluster.binaries import NoPostgres, find
 from tests.cluster.databases import Databases, of_session
-from tests.cluster.membership import joined, place
+from tests.cluster.membership import own
 from tests.cluster.server import Cluster
 
-CHOICE = os.environ.get("ROWLOCK_TEST_POSTGRES", "")
 # The ends of what is served: plans and catalogues differ between them.
 VERSIONS = ("15", "18")
+ASKED_FOR = os.environ.get("ROWLOCK_TEST_POSTGRES_URL") or os.environ.get(
+    "ROWLOCK_TEST_POSTGRES"
+)
 
 
 class FreshDatabase(Protocol):
@@ -58,7 +59,7 @@ def databases(
     """The server of this run, to make and drop databases on."""
     with ExitStack() as stack:
         with skipped_without_postgres():
-            server = of_session(session_name, CHOICE, prepare_template)
+            server = of_session(session_name, prepare=prepare_template)
             found = stack.enter_context(server)
         yield found
 
@@ -87,7 +88,7 @@ def fresh_database(databases: Databases) -> Iterator[FreshDatabase]:
 
 @pytest.fixture(
     scope="session",
-    params=[""] if CHOICE or os.environ.get("ROWLOCK_TEST_POSTGRES_URL") else VERSIONS,
+    params=[""] if ASKED_FOR else VERSIONS,
     ids=lambda version: f"postgres-{version or 'chosen'}",
 )
 def each_postgres(
@@ -96,10 +97,9 @@ def each_postgres(
     prepare_template: Callable[[str], None] | None,
 ) -> Iterator[Databases]:
     """Run the test on the oldest and the newest, or on the one that was asked for."""
-    choice = request.param or CHOICE
     with ExitStack() as stack:
         with skipped_without_postgres():
-            server = of_session(session_name, choice, prepare_template)
+            server = of_session(session_name, request.param, prepare_template)
             found = stack.enter_context(server)
         yield found
 
@@ -108,15 +108,12 @@ def each_postgres(
 def own_cluster() -> Iterator[OwnCluster]:
     """Start servers for this test alone."""
     with skipped_without_postgres():
-        binaries = find(CHOICE)
+        binaries = find()
     with ExitStack() as stack:
 
         def start(*, fsync: bool = False, **settings: str) -> Cluster:
-            make = partial(
-                Cluster.make, binaries=binaries, fsync=fsync, settings=settings
-            )
-            folder = place(on_disk=fsync)
-            return stack.enter_context(joined(secrets.token_hex(), folder, make))
+            server = own(binaries, fsync=fsync, settings=settings)
+            return stack.enter_context(server)
 
         yield start
 
@@ -127,10 +124,6 @@ def skipped_without_postgres() -> Iterator[None]:
     try:
         yield
     except NoPostgres as error:
-        lacking(str(error))
-
-
-def lacking(reason: str) -> NoReturn:
-    if os.environ.get("CI", "").lower() in {"", "0", "false"}:
-        pytest.skip(reason)
-    pytest.fail(reason, pytrace=False)
+        if os.environ.get("CI", "").lower() in {"", "0", "false"}:
+            pytest.skip(str(error))
+        pytest.fail(str(error), pytrace=False)

@@ -7,17 +7,15 @@ Start a Postgres, print the URL of a database in it, and end it at Ctrl-C.
 
 from __future__ import annotations
 
-import secrets
 import signal
 import sys
-from functools import partial
 
 import click
 
 from tests.cluster.binaries import NoPostgres, find
 from tests.cluster.databases import Databases
-from tests.cluster.membership import joined, place
-from tests.cluster.server import Cluster, ClusterFailed
+from tests.cluster.membership import own
+from tests.cluster.server import ClusterFailed
 
 
 @click.command()
@@ -29,9 +27,7 @@ def main(*, fsync: bool, choice: str) -> None:
     ends = {signal.SIGINT, signal.SIGTERM}
     try:
         binaries = find(choice)
-        make = partial(Cluster.make, binaries=binaries, fsync=fsync)
-        folder = place(on_disk=fsync)
-        with joined(secrets.token_hex(), folder, make) as cluster:
+        with own(binaries, fsync=fsync) as cluster:
             signal.pthread_sigmask(signal.SIG_BLOCK, ends)
             databases = Databases(admin_url=cluster.url, session="", cluster=cluster)
             click.echo(databases.empty("rowlock"))

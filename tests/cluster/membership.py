@@ -1,10 +1,11 @@
 """
 One cluster for all processes of a session: started by the first, ended by the last.
 
-The count of members is the kernel's: each holds a shared lock on the cluster's `members`
-file, which ends with the process. Three rules keep it sound: a cluster is made, joined
-and swept away only by who holds the door; a lock counts only while its file is still
-the one at that path; nobody waits for a lock but the keeper, and at the door.
+The count of members is the kernel's: each holds a shared lock on the cluster's
+`members` file, which ends with the process. Three rules keep it sound: a cluster is
+made, joined and swept away only by who holds the door; a lock counts only while its
+file is still the one at that path; nobody waits for a lock but the keeper, and at the
+door.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from tests.cluster.binaries import traversable
+from tests.cluster.binaries import Binaries, traversable
 from tests.cluster.keeper import LOOK, alone, end, same
 from tests.cluster.server import Cluster
 
@@ -80,6 +83,19 @@ def joined(
         _held.discard(members)
         members.close()
         _end_if_last(directory)
+
+
+@contextmanager
+def own(
+    binaries: Binaries,
+    *,
+    fsync: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """Use a cluster that is this process's alone."""
+    make = partial(Cluster.make, binaries=binaries, fsync=fsync, settings=settings)
+    with joined(secrets.token_hex(), place(on_disk=fsync), make) as cluster:
+        yield cluster
 
 
 def sweep(folder: Path) -> None:

@@ -8,7 +8,6 @@ import hmac
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -158,18 +157,13 @@ class Cluster:
 
     def pause(self) -> None:
         """Let it hang: it takes connections and bytes, and answers nothing."""
-        self._send_all(signal.SIGSTOP)
+        if found := keeper.postmaster(self.directory):
+            keeper.send_tree(found[0], signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let it go on where it was paused."""
-        self._send_all(signal.SIGCONT)
-
-    def _send_all(self, number: signal.Signals) -> None:
         if found := keeper.postmaster(self.directory):
-            # The parent first: stopped, it makes no children that we would miss.
-            keeper.send(found[0], number)
-            for child in _children(found[0]):
-                keeper.send(child, number)
+            keeper.send_tree(found[0], signal.SIGCONT)
 
     def _fail(self, what: str) -> None:
         end = self.log.read_text(errors="replace")[-LOG_SHOWN:]
@@ -234,15 +228,6 @@ def _verifier(password: str) -> str:
         base64.b64encode(part).decode() for part in (salt, stored, server)
     )
     return f"SCRAM-SHA-256$1:{salt_}${stored_}:{server_}"
-
-
-def _children(process: int) -> list[int]:
-    listing = Path(f"/proc/{process}/task/{process}/children")
-    if listing.exists():
-        return [int(child) for child in listing.read_text().split()]
-    pgrep = [shutil.which("pgrep") or "pgrep", "-P", str(process)]
-    told = subprocess.run(pgrep, capture_output=True, text=True, check=False)
-    return [int(child) for child in told.stdout.split()]
 
 
 def _environment() -> dict[str, str]:

@@ -2,12 +2,14 @@
 A process that uses a session's cluster until its input ends: `... SESSION PREPARED`.
 
 It prints where the cluster is, and notes in the file PREPARED that it filled the
-template, which one of the session does.
+template, which one of the session does. For each line it is sent it forks a child,
+which lives until the input ends too.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,9 +27,18 @@ def main(session: str, prepared: Path) -> None:
             "directory": str(cluster.directory) if cluster else None,
             "url": databases.clone(),
         }
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
-        sys.stdin.read()
+        tell(json.dumps(told))
+        for _ in sys.stdin:
+            child = os.fork()
+            if not child:
+                sys.stdin.read()
+                os._exit(0)
+            tell(str(child))
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

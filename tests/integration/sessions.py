@@ -31,6 +31,14 @@ class Member:
         self.process.communicate(timeout=30)
         assert self.process.returncode == 0
 
+    def fork(self) -> int:
+        """Let it have a child that outlives it; the child's process number."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("fork\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
     def server(self) -> int:
         found = postmaster(self.directory)
         assert found is not None
@@ -70,11 +78,12 @@ class Sessions:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """What a session of its own sees: nothing of the one that runs this test."""
+    """What a session of its own sees: the choice of this one, and nothing else."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTEST_", "ROWLOCK_", "CI"))
+        if not name.startswith("PYTEST_")
+        and name not in {"CI", "ROWLOCK_TEST_POSTGRES_URL"}
     }
     return kept | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"} | variables
 
@@ -83,6 +92,14 @@ def rows(url: str, query: str, *parameters: object) -> list[Any]:
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(query.encode(), parameters)
         return cursor.fetchall() if cursor.description else []
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def parent_of(process: int) -> int:

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from tests.cluster.binaries import NoPostgres, copy_wheel, find, traversable
-from tests.cluster.databases import Databases, database_of, names
+from tests.cluster.binaries import Binaries, copy_wheel, find, traversable
+from tests.cluster.databases import PREFIX, Databases, database_of, names
 from tests.cluster.keeper import NOBODY, postmaster
-from tests.cluster.membership import joined
+from tests.cluster.membership import joined, own
 from tests.cluster.server import Cluster, ClusterFailed
-from tests.cluster_fixtures import CHOICE, FreshDatabase, OwnCluster, lacking
+from tests.cluster_fixtures import (
+    FreshDatabase,
+    OwnCluster,
+    skipped_without_postgres,
+)
 
-from .sessions import ROOT, Sessions, environment, parent_of, rows, until
+from .sessions import ROOT, Sessions, environment, is_running, parent_of, rows, until
+
+
+@pytest.fixture(scope="module")
+def binaries() -> Binaries:
+    """The programs that this run was asked to use."""
+    with skipped_without_postgres():
+        return find()
+
+
+@pytest.fixture(scope="module")
+def cluster(binaries: Binaries) -> Iterator[Cluster]:
+    """A server for the tests of this module to stop and start; runs between them."""
+    with own(binaries) as cluster:
+        yield cluster
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
@@ -33,13 +58,17 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def sessions(folder: Path, tmp_path: Path) -> Iterator[Sessions]:
+def sessions(binaries: Binaries, folder: Path, tmp_path: Path) -> Iterator[Sessions]:
     """Sessions of tests that aren't this one."""
+    del binaries  # there are some, or the test is skipped
     started = Sessions(folder, notes=tmp_path / "prepared")
     yield started
     started.close()
 
 
+pytestmark = pytest.mark.skipif(
+    "ROWLOCK_TEST_POSTGRES_URL" in os.environ, reason="the server is somebody else's"
+)
 only_as_root = pytest.mark.skipif(os.getuid() != 0, reason="changes to nobody")
 
 
@@ -51,11 +80,11 @@ def test_it_runs_on_the_oldest_and_the_newest_version(each_postgres: Databases) 
         assert user == "postgres"
 
 
-def test_it_is_set_for_tests(databases: Databases) -> None:
+def test_it_is_set_for_tests(cluster: Cluster) -> None:
     names = ("fsync", "synchronous_commit", "max_connections")
     query = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
 
-    assert dict(rows(databases.admin_url, query, list(names))) == {
+    assert dict(rows(cluster.url, query, list(names))) == {
         "fsync": "off",
         # A killed server must not lose what it said was committed.
         "synchronous_commit": "on",
@@ -63,50 +92,37 @@ def test_it_is_set_for_tests(databases: Databases) -> None:
     }
 
 
-def test_it_counts_statements(databases: Databases, postgres_url: str) -> None:
-    assert databases.cluster is not None
-    if not (databases.cluster.programs / "pg_config").exists():
+def test_it_counts_statements(cluster: Cluster, postgres_url: str) -> None:
+    if not (cluster.programs / "pg_config").exists():
         pytest.skip("nothing tells where this Postgres keeps its libraries")
 
     rows(postgres_url, "CREATE EXTENSION pg_stat_statements")
 
-    assert rows(postgres_url, "SELECT count(*) > 0 FROM pg_stat_statements") == [
-        (True,)
-    ]
+    counted = rows(postgres_url, "SELECT count(*) > 0 FROM pg_stat_statements")
+    assert counted == [(True,)]
 
 
-def test_benchmarks_get_one_with_fsync(own_cluster: OwnCluster) -> None:
-    cluster = own_cluster(fsync=True)
-
-    assert rows(cluster.url, "SHOW fsync") == [("on",)]
-    assert rows(cluster.url, "SHOW full_page_writes") == [("on",)]
-
-
-def test_its_port_asks_for_the_password(databases: Databases) -> None:
-    assert databases.cluster is not None
-    password = databases.cluster.password
-
+def test_its_port_asks_for_the_password(cluster: Cluster) -> None:
     with pytest.raises(psycopg.OperationalError, match="password authentication"):
-        psycopg.connect(databases.cluster.url.replace(password, "guessed"))
+        psycopg.connect(cluster.url.replace(cluster.password, "guessed"))
 
 
 @only_as_root
-def test_as_root_the_server_runs_as_nobody(databases: Databases) -> None:
-    assert databases.cluster is not None
-    found = postmaster(databases.cluster.directory)
+def test_as_root_the_server_runs_as_nobody(cluster: Cluster) -> None:
+    found = postmaster(cluster.directory)
     assert found is not None
 
     assert Path(f"/proc/{found[0]}").stat().st_uid == NOBODY
 
 
 @only_as_root
-def test_an_ordinary_user_starts_one_too() -> None:
-    if not all(map(traversable, (ROOT, Path(sys.executable)))):
-        pytest.skip("nobody can't reach this checkout or its Python")
+def test_an_ordinary_user_starts_one_too(binaries: Binaries) -> None:
+    del binaries
+    python, packages = python_for_all()
     started = subprocess.Popen(
-        [sys.executable, "-m", "tests.cluster"],
+        [python, "-m", "tests.cluster"],
         cwd=ROOT,
-        env=environment(),
+        env=environment(PYTHONPATH=f"{ROOT}:{packages}"),
         stdout=subprocess.PIPE,
         text=True,
         user=NOBODY,
@@ -128,10 +144,8 @@ def test_an_ordinary_user_starts_one_too() -> None:
 def test_a_wheel_that_nobody_can_reach_is_run_from_a_copy(
     tmp_path: Path, folder: Path
 ) -> None:
-    try:
+    with skipped_without_postgres():
         wheel = find("embedded")
-    except NoPostgres as error:
-        lacking(str(error))
     hidden = copy_wheel(wheel, tmp_path / "site-packages")
     tmp_path.chmod(0o700)
 
@@ -139,13 +153,6 @@ def test_a_wheel_that_nobody_can_reach_is_run_from_a_copy(
         assert rows(cluster.url, "SELECT 1") == [(1,)]
         assert cluster.programs.is_relative_to(cluster.directory)
     assert tmp_path.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_server_that_fails_to_start_shows_its_log(
-    own_cluster: OwnCluster,
-) -> None:
-    with pytest.raises(ClusterFailed, match="'nonsense'"):
-        own_cluster(wal_level="nonsense")
 
 
 def test_each_test_gets_databases_of_its_own(fresh_database: FreshDatabase) -> None:
@@ -167,14 +174,6 @@ def test_a_database_is_dropped_whoever_is_connected(databases: Databases) -> Non
         assert database_of(url) not in names(admin, databases.prefix)
 
 
-def test_the_template_is_made_once_for_all_processes(sessions: Sessions) -> None:
-    first, second = sessions.start("one"), sessions.start("one")
-
-    assert first.directory == second.directory
-    assert first.url != second.url
-    assert len(sessions.prepared()) == 1
-
-
 def test_a_template_that_failed_is_made_again(databases: Databases) -> None:
     attempts: list[str] = []
 
@@ -194,39 +193,38 @@ def test_a_template_that_failed_is_made_again(databases: Databases) -> None:
     own.drop(url)
 
 
-def test_two_sessions_at_once_have_a_server_each(sessions: Sessions) -> None:
-    one, other = sessions.start("one"), sessions.start("other")
-    assert one.directory != other.directory
-
-    one.leave()
-
-    assert not one.directory.exists()
-    assert rows(other.url, "SELECT 1") == [(1,)]
-
-
-def test_the_last_of_a_session_ends_its_server(sessions: Sessions) -> None:
+def test_a_session_has_one_server_and_leaves_others_alone(sessions: Sessions) -> None:
     first, last = sessions.start("one"), sessions.start("one")
+    assert first.directory == last.directory
+    assert first.url != last.url
+    assert len(sessions.prepared()) == 1, "the template is made once"
+    other = sessions.start("other")
+    assert other.directory != last.directory
 
     first.leave()
     assert rows(last.url, "SELECT 1") == [(1,)]
     last.leave()
 
     assert not last.directory.exists()
-    assert postmaster(last.directory) is None
+    with pytest.raises(psycopg.OperationalError, match="refused"):
+        psycopg.connect(last.url)
+    assert rows(other.url, "SELECT 1") == [(1,)]
 
 
 def test_a_killed_session_leaves_nothing(sessions: Sessions) -> None:
     first, second = sessions.start("one"), sessions.start("one")
-    server = first.server()
+    server, child = first.server(), first.fork()
 
     first.process.kill()
     assert rows(second.url, "SELECT 1") == [(1,)]
     second.process.kill()
 
     until(lambda: not first.directory.exists(), within=10)
-    assert not Path(f"/proc/{server}").exists()
+    assert not is_running(server)
+    assert is_running(child), "what a test forked doesn't keep its server"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the keeper by /proc")
 def test_what_outlived_its_keeper_ends_with_the_next_start(sessions: Sessions) -> None:
     killed = sessions.start("one")
     server = killed.server()
@@ -237,91 +235,86 @@ def test_what_outlived_its_keeper_ends_with_the_next_start(sessions: Sessions) -
 
     sessions.start("other")
 
+    assert not is_running(server)
     assert not killed.directory.exists()
-    with pytest.raises(psycopg.OperationalError):
-        psycopg.connect(killed.url)
 
 
-def test_a_forked_child_does_not_keep_the_cluster(
-    folder: Path, databases: Databases
-) -> None:
-    del databases  # skips where there is no Postgres
-    make = partial(Cluster.make, binaries=find(CHOICE))
-    with joined("forked", folder, make) as cluster:
-        child = os.fork()
-        if not child:
-            signal.pause()
-    try:
-        assert not cluster.directory.exists()
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def test_a_crash_loses_nothing_that_was_committed(own_cluster: OwnCluster) -> None:
-    cluster = own_cluster()
+def test_a_crash_loses_nothing_that_was_committed(cluster: Cluster) -> None:
     rows(cluster.url, "CREATE TABLE kept AS SELECT 42 AS n")
 
     cluster.stop("immediate")
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="refused"):
         psycopg.connect(cluster.url)
     cluster.start()
 
     assert rows(cluster.url, "SELECT n FROM kept") == [(42,)]
 
 
-def test_a_paused_server_answers_when_it_is_resumed(own_cluster: OwnCluster) -> None:
-    cluster = own_cluster()
-    with psycopg.connect(cluster.url, autocommit=True) as connection:
+def test_a_server_that_fails_to_start_shows_its_log(cluster: Cluster) -> None:
+    cluster.stop()
+    with pytest.raises(ClusterFailed, match='"wal_level": "nonsense"'):
+        replace(cluster, settings={"wal_level": "nonsense"}).start()
+    cluster.start()
+
+
+def test_a_paused_server_answers_when_it_is_resumed(cluster: Cluster) -> None:
+    with ThreadPoolExecutor() as pool, psycopg.connect(cluster.url) as connection:
         cluster.pause()
-        connection.pgconn.send_query(b"SELECT 1")
-        with pytest.raises(psycopg.errors.ConnectionTimeout):
-            psycopg.connect(cluster.url, connect_timeout=2)
-        connection.pgconn.consume_input()
-        assert connection.pgconn.is_busy()
+        answers: list[Future[Any]] = [
+            pool.submit(connection.execute, "SELECT 1"),
+            pool.submit(rows, cluster.url, "SELECT 1"),
+        ]
+        # A server that isn't paused would answer within this time.
+        assert not wait(answers, timeout=0.5).done
 
         cluster.resume()
 
-        until(lambda: not _busy(connection), within=10)
+        assert not wait(answers, timeout=10).not_done
 
 
-def test_a_paused_server_ends_with_its_session(own_cluster: OwnCluster) -> None:
-    own_cluster().pause()
+def test_benchmarks_get_one_with_fsync(own_cluster: OwnCluster) -> None:
+    cluster = own_cluster(fsync=True)
+
+    assert rows(cluster.url, "SHOW fsync") == [("on",)]
+    assert rows(cluster.url, "SHOW full_page_writes") == [("on",)]
 
 
-def test_a_given_server_is_left_as_it_was(
-    own_cluster: OwnCluster, sessions: Sessions
-) -> None:
-    url = own_cluster().url
-    first = sessions.start("one", ROWLOCK_TEST_POSTGRES_URL=url)
-    last = sessions.start("one", ROWLOCK_TEST_POSTGRES_URL=url)
-    assert len(sessions.prepared()) == 1
+def test_a_paused_server_ends_with_its_session(binaries: Binaries) -> None:
+    with own(binaries) as cluster:
+        cluster.pause()
+        began = time.monotonic()
 
+    assert not cluster.directory.exists()
+    assert time.monotonic() - began < 4, "a parent kills stopped children after 5 s"
+
+
+def test_a_given_server_is_left_as_it_was(cluster: Cluster, sessions: Sessions) -> None:
+    given = {"ROWLOCK_TEST_POSTGRES_URL": cluster.url}
+    killed, first = sessions.start("dead", **given), sessions.start("one", **given)
+    killed.process.kill()
+    killed.process.wait()
+
+    last = sessions.start("one", **given)
+    with psycopg.connect(cluster.url) as admin:
+        left = names(admin, PREFIX)
+    assert database_of(killed.url) not in left, "what the dead left is removed"
+    assert database_of(first.url) in left
     first.leave()
     assert rows(last.url, "SELECT 1") == [(1,)]
     last.leave()
 
-    with psycopg.connect(url) as admin:
-        assert names(admin, "rowlock_test_") == []
+    with psycopg.connect(cluster.url) as admin:
+        assert names(admin, PREFIX) == []
 
 
-def test_a_killed_session_is_cleared_from_a_given_server_by_the_next(
-    own_cluster: OwnCluster, sessions: Sessions
-) -> None:
-    url = own_cluster().url
-    killed = sessions.start("one", ROWLOCK_TEST_POSTGRES_URL=url)
-    alive = sessions.start("two", ROWLOCK_TEST_POSTGRES_URL=url)
-    killed.process.kill()
-    killed.process.wait()
-
-    sessions.start("three", ROWLOCK_TEST_POSTGRES_URL=url)
-
-    with psycopg.connect(url) as admin:
-        left = names(admin, "rowlock_test_")
-    assert database_of(killed.url) not in left
-    assert database_of(alive.url) in left
-
-
-def _busy(connection: psycopg.Connection) -> bool:
-    connection.pgconn.consume_input()
-    return bool(connection.pgconn.is_busy())
+def python_for_all() -> tuple[Path, str]:
+    """A Python that nobody can run too, and the folder of our packages."""
+    packages = sysconfig.get_path("platlib")
+    # A virtual environment's Python often is a link into somebody's home.
+    own = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for path in (sys.executable, shutil.which(own, path="/usr/local/bin:/usr/bin")):
+        if path and all(
+            map(traversable, (Path(path).resolve(), Path(path).parent, ROOT))
+        ):
+            return Path(path), packages
+    pytest.skip("nobody can't run this Python, or read this checkout")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.binaries import NoPostgres, find
 
-from .sessions import ROOT, environment
+from .sessions import environment
 
 CASES = """
 import pytest
@@ -35,11 +35,11 @@ def test_database(postgres_url, databases, n):
 def run(folder: Path, *arguments: str, **variables: str) -> str:
     cases = folder / "test_cases.py"
     cases.write_text(CASES)
-    plugins = ["-p", "tests.cluster_fixtures", "-p", "no:cacheprovider"]
+    plugins = ["-p", "tests.cluster_fixtures", "-p", "xdist"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", cases, *plugins, "-rsP", *arguments],
         cwd=folder,
-        env=environment(**variables),
+        env=environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", **variables),
         capture_output=True,
         text=True,
         check=False,
