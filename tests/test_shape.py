@@ -42,14 +42,14 @@ SQL = re.compile(
     r"|(CREATE|DROP|ALTER) (TABLE|VIEW|INDEX|UNIQUE|TRIGGER|SCHEMA|FUNCTION))\b"
 )
 
-HEADER = ("Answers", "Locks", "Index", "Law")
-
 PYTHON = sorted(
     path
     for folder in ("src", "tests", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
 )
 STATEMENTS = sorted((ROOT / "src").glob("rowlock/stores/*/sql/*.sql"))
+LONGEST_STATEMENT = 60
+LAWS = 21
 
 
 def name(path: Path) -> str:
@@ -96,6 +96,48 @@ def test_sql_stands_in_files_of_its_own(path: Path) -> None:
     found = [f"line {line}: {text!r}" for line, text in texts(path) if SQL.search(text)]
 
     assert not found
+
+
+@pytest.mark.parametrize("path", STATEMENTS, ids=name)
+def test_a_statement_stands_alone_in_its_file(path: Path) -> None:
+    header, body = split(path)
+
+    assert body.rstrip().endswith(";")
+    assert body.count(";") == 1
+    assert len((header + body).splitlines()) <= LONGEST_STATEMENT
+
+
+@pytest.mark.parametrize("path", STATEMENTS, ids=name)
+def test_a_statement_says_what_it_locks(path: Path) -> None:
+    header, _ = split(path)
+
+    assert re.search(r"\b[Ll]ocks?\b", header)
+
+
+@pytest.mark.parametrize("path", STATEMENTS, ids=name)
+def test_a_statement_names_indexes_and_laws_that_there_are(path: Path) -> None:
+    header, _ = split(path)
+    migrations = (path.parent.parent / "migrations").glob("*.sql")
+    indexes = {
+        index
+        for migration in migrations
+        for index in re.findall(
+            r"CREATE (?:UNIQUE )?INDEX (\w+)", migration.read_text()
+        )
+    }
+
+    laws = re.findall(r"laws? ((?:\d+(?:, | and )?)+)", header)
+    assert set(re.findall(r"rowlock_\w+", header)) <= indexes
+    assert {int(law) for text in laws for law in re.findall(r"\d+", text)} <= set(
+        range(1, LAWS + 1)
+    )
+
+
+def split(path: Path) -> tuple[str, str]:
+    """Part a statement from the comment that it begins with."""
+    lines = path.read_text().splitlines(keepends=True)
+    end = next(n for n, line in enumerate(lines) if not line.startswith("--"))
+    return "".join(lines[:end]), "".join(lines[end:])
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

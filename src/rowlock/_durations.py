@@ -23,7 +23,11 @@ def to_delay(value: float | timedelta, argument: str) -> timedelta:
         msg = f"{argument} takes seconds (int, float) or a timedelta, not {value!r}."
         raise UsageError(msg)
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if not math.isfinite(seconds):
+    try:
+        finite = math.isfinite(seconds)
+    except OverflowError:  # an int too large for a float
+        finite = False
+    if not finite:
         msg = f"{argument} takes a finite number of seconds, not {value!r}."
         raise UsageError(msg)
     if seconds < 0:

@@ -164,6 +164,8 @@ class Backoff:
         cap = self.cap if self.cap is not None else math.inf
         if self.kind == "linear":
             return min(self.values[0] * failures, cap)
+        if self.kind != "exponential":
+            raise ValueError(self.kind)
         first, factor = self.values
         if first == 0:
             return 0.0

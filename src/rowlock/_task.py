@@ -64,7 +64,7 @@ class Task(Generic[P, R]):
         self.name = check_name(name, "name=")
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
-        self.codec = Codec(function)
+        self.codec = Codec(function, name=self.name)
         self.defaults = options
         self._app = app
         self._job = JobOptions()

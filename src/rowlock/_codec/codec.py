@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from rowlock._codec.complaint import misfit
-from rowlock._codec.faults import Fault, difference, shortened, unstorable
+from rowlock._codec.faults import Fault, difference, segment, shortened, unstorable
 from rowlock._codec.parameters import read_parameters
 from rowlock._codec.pydantic_models import from_json, to_json
 from rowlock._errors import PayloadError
@@ -142,8 +142,8 @@ def printable(text: str) -> str:
     r"""
     Put U+FFFD for what no store takes: U+0000 and lone surrogates.
 
-        >>> printable("bad\0")
-        'bad�'
+        >>> print(ascii(printable("bad\0")))
+        'bad\ufffd'
     """
     return _UNPRINTABLE.sub("\ufffd", text)
 
@@ -151,21 +151,22 @@ def printable(text: str) -> str:
 def _write(value: object, read: Callable[[bytes], object], limit: int) -> str | Fault:
     try:
         data = _encoder.encode(value)
-    except Exception as error:  # noqa: BLE001  # a model's code may raise anything
+    except Exception as error:  # noqa: BLE001 - a model's code may raise anything
         fault = unstorable(value) or Fault(f"it can't be written as JSON ({error})")
         return fault.because(error)
     if len(data) > limit:
         return _too_large(value, len(data), limit)
-    # The bytes are in `\\\\u0000` too, which is a backslash and harmless.
-    if b"\\u0000" in data and (nul := unstorable(_plain.decode(data))):
-        return nul
     try:
         back = read(data)
-    except Exception as error:  # noqa: BLE001  # the same
+    except Exception as error:  # noqa: BLE001 - the same
         # NaN was written as null, so what msgspec finds may not be what was given.
         fault = unstorable(value) or misfit(data, error, read)
         return fault.because(error)
-    return difference(value, back) or data.decode()
+    found = difference(value, back)
+    # A backslash before `u0000` looks the same in these bytes, and is harmless.
+    if found is None and b"\\u0000" in data:
+        found = unstorable(_plain.decode(data))
+    return found or data.decode()
 
 
 def _too_large(value: object, size: int, limit: int) -> Fault:
@@ -176,7 +177,7 @@ def _too_large(value: object, size: int, limit: int) -> Fault:
     if not isinstance(value, dict):
         return Fault(problem)
     largest = max(value, key=lambda name: len(_encoder.encode(value[name])))
-    return Fault(problem).inside(f".{largest}")
+    return Fault(problem, segment(largest))
 
 
 def _refusal(fault: Fault, where: str, remedy: str = "") -> PayloadError:

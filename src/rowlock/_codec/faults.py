@@ -23,7 +23,7 @@ from uuid import UUID
 
 import msgspec
 
-from rowlock._codec.pydantic_models import is_model
+from rowlock._codec.pydantic_models import contents, is_model
 
 # A level costs a few frames of Python's stack, in the worker as here; this many fit
 # wherever in a program either stands, and no data is as deep.
@@ -156,7 +156,7 @@ def _object_difference(sent: object, back: object, depth: int) -> Fault | None:
     if names is None:
         fault = None
         if is_model(kind):
-            fault = _difference(vars(sent), vars(back), depth)
+            fault = _difference(contents(sent), contents(back), depth)
         return fault or (None if sent == back else _changed_value(sent))
     for name in names:
         fault = _difference(getattr(sent, name), getattr(back, name), depth)
@@ -231,11 +231,11 @@ def _parts(value: object) -> Iterable[tuple[str, object]] | None:
         )
     if isinstance(value, list | tuple | set | frozenset):
         return ((f"[{index}]", part) for index, part in enumerate(value))
-    return _parts(vars(value)) if is_model(kind) else None
+    return _parts(contents(value)) if is_model(kind) else None
 
 
 @lru_cache(maxsize=1024)
-def _field_names(kind: Any) -> tuple[str, ...] | None:  # noqa: ANN401  # any class
+def _field_names(kind: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - any class
     if issubclass(kind, msgspec.Struct):
         return tuple(kind.__struct_fields__)
     if dataclasses.is_dataclass(kind):

@@ -28,7 +28,7 @@ class Parameters:
     """
     What a handler takes.
 
-    `kind` is a struct with a field a parameter; where it is missing and has a
+    `kind` is a struct with a field a parameter; where that is missing and has a
     default, the field is UNSET. `zoned` tells whether a datetime is anywhere in it.
     """
 
@@ -89,7 +89,7 @@ def _check_function(function: Callable[..., object]) -> None:
 def _signature(function: Callable[..., object]) -> inspect.Signature:
     try:
         if sys.version_info >= (3, 14):
-            from annotationlib import Format  # noqa: PLC0415  # new in 3.14
+            from annotationlib import Format  # noqa: PLC0415 - new in 3.14
 
             # Only the parameters' annotations must be known, not the return's.
             return inspect.signature(function, annotation_format=Format.FORWARDREF)
@@ -129,7 +129,10 @@ def _check_parameter(
             problem = "begins with two underscores, which Python keeps: rename it"
         case _:
             return
-    raise _refusal(function, f"its parameter `{parameter}` {problem}")
+    shown = parameter.replace(
+        annotation=inspect.Parameter.empty, default=inspect.Parameter.empty
+    )
+    raise _refusal(function, f"its parameter `{shown}` {problem}")
 
 
 def _annotation(
@@ -137,12 +140,13 @@ def _annotation(
 ) -> object:
     if parameter.annotation is inspect.Parameter.empty:
         return Any
-    unwrapped: Any = inspect.unwrap(function)
+    unwrapped = inspect.unwrap(function)
+    known = getattr(unwrapped, "__globals__", function.__globals__)
     # One at a time, so that the message can name the parameter.
-    holder = FunctionType(_annotation.__code__, unwrapped.__globals__)
+    holder = FunctionType(_annotation.__code__, known)
     holder.__annotations__ = {"it": parameter.annotation}
     if sys.version_info >= (3, 12):
-        holder.__type_params__ = unwrapped.__type_params__
+        holder.__type_params__ = getattr(unwrapped, "__type_params__", ())
     try:
         return get_type_hints(holder, include_extras=True)["it"]
     except Exception as error:

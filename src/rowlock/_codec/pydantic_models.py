@@ -25,7 +25,15 @@ def is_model(kind: object) -> bool:
     )
 
 
-def to_json(value: Any) -> msgspec.Raw:  # noqa: ANN401  # msgspec hands over anything
+def contents(model: Any) -> dict[str, object]:  # noqa: ANN401 - any model
+    """Tell a model's fields, without what it has cached beside them."""
+    if not hasattr(type(model), "model_fields"):
+        return dict(vars(model))
+    fields = {name: getattr(model, name) for name in type(model).model_fields}
+    return fields | (model.model_extra or {})
+
+
+def to_json(value: Any) -> msgspec.Raw:  # noqa: ANN401 - msgspec hands over anything
     """Write a model, as msgspec's `enc_hook`."""
     if not is_model(type(value)):
         msg = f"Encoding objects of type {type(value).__qualname__} is unsupported"
@@ -35,9 +43,21 @@ def to_json(value: Any) -> msgspec.Raw:  # noqa: ANN401  # msgspec hands over an
     return msgspec.Raw(text.encode())
 
 
-def from_json(kind: Any, value: object) -> object:  # noqa: ANN401  # the same
+def from_json(kind: Any, value: object) -> object:  # noqa: ANN401 - the same
     """Read a model, as msgspec's `dec_hook`."""
     # `object` is what careful people write for Any; msgspec takes it for a class.
     if kind is object:
         return value
-    return kind.model_validate_json(msgspec.json.encode(value))
+    try:
+        return kind.model_validate_json(msgspec.json.encode(value))
+    except ValueError as error:
+        raise ValueError(_first_complaint(error)) from error
+
+
+def _first_complaint(error: Any) -> str:  # noqa: ANN401 - pydantic's, if it is
+    """Say what a model complains of first, without the value, which may be private."""
+    if not hasattr(error, "errors"):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    return f"{first['msg']} (`{where}`)" if where else str(first["msg"])

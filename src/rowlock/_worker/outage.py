@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events import Events, StoreAway, StoreBack
+
+if TYPE_CHECKING:
+    from rowlock._clock import Clock
 
 T = TypeVar("T")
 
@@ -25,48 +27,58 @@ LONGEST_DELAY_S = 5.0
 class Outage:
     """Whether the store answers, as the loops of one worker see it."""
 
-    def __init__(self, worker: str, events: Events) -> None:
+    def __init__(self, worker: str, events: Events, clock: Clock) -> None:
         self._worker = worker
         self._events = events
+        self._clock = clock
         self._since: float | None = None
+        # Whether a write has failed; then a read that works is no end of it.
+        self._is_of_writes = False
 
     def is_on(self) -> bool:
         """Tell whether the store was out of reach at the last call."""
         return self._since is not None
 
-    def began(self, error: Exception) -> None:
+    def began(self, error: Exception, *, writing: bool = True) -> None:
         """Note a call that failed."""
+        self._is_of_writes |= writing
         if self._since is None:
-            self._since = time.monotonic()
+            self._since = self._clock.monotonic()
             self._events.emit(StoreAway(worker=self._worker, error=str(error)))
 
-    def ended(self) -> None:
+    def ended(self, *, writing: bool = True) -> None:
         """Note a call that worked."""
-        if self._since is not None:
-            away, self._since = time.monotonic() - self._since, None
-            self._events.emit(StoreBack(worker=self._worker, away_s=away))
+        if self._since is None or (self._is_of_writes and not writing):
+            return
+        away = self._clock.monotonic() - self._since
+        self._since, self._is_of_writes = None, False
+        self._events.emit(StoreBack(worker=self._worker, away_s=away))
 
     async def outlast(
-        self, call: Callable[[], Awaitable[T]], *, until: float | None = None
+        self,
+        call: Callable[[], Awaitable[T]],
+        *,
+        until: float | None = None,
+        writing: bool = True,
     ) -> T:
         """
         Make a call that is safe to repeat, until it works.
 
-        Past the monotonic instant `until` the last error is raised.
+        Past `until`, an instant of the clock's monotonic, the last error is raised.
         """
         while True:
             try:
                 answer = await call()
             except (StoreUnavailable, OutcomeUnknown) as error:
-                self.began(error)
+                self.began(error, writing=writing)
                 delay = self.pause()
                 if until is not None:
-                    delay = min(delay, until - time.monotonic())
+                    delay = min(delay, until - self._clock.monotonic())
                 if delay <= 0:
                     raise
                 await asyncio.sleep(delay)
             else:
-                self.ended()
+                self.ended(writing=writing)
                 return answer
 
     def pause(self) -> float:
@@ -76,6 +88,6 @@ class Outage:
         The longer it has lasted, the longer; spread, or all workers of a store come
         back in the same instant.
         """
-        lasted = 0.0 if self._since is None else time.monotonic() - self._since
+        lasted = 0.0 if self._since is None else self._clock.monotonic() - self._since
         longest = min(max(lasted, FIRST_DELAY_S), LONGEST_DELAY_S)
         return longest * random.uniform(0.5, 1)  # noqa: S311 - spread

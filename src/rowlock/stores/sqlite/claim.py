@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from rowlock._store import Claimed, Demand
+from rowlock._store import Claimed
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 from rowlock.stores.sqlite.thread import PENDING
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from rowlock._job import Claim
+    from rowlock._store import Demand
     from rowlock.stores.sqlite.thread import Pending
 
 _BEFORE_ALL = -(2**63)
@@ -38,6 +39,13 @@ class Line(NamedTuple):
     later_at: int | None
 
 
+class Offer(NamedTuple):
+    """A queue's due jobs, read as they are asked for, and how many it may give."""
+
+    jobs: Iterator[int]
+    limit: int
+
+
 @dataclass(frozen=True, slots=True)
 class Pauses:
     """What is paused now, each until when; None is for good."""
@@ -45,16 +53,19 @@ class Pauses:
     queues: Mapping[str, int | None]
     tasks: Mapping[str, int | None]
 
-    def until(self, queue: str, task: str) -> tuple[bool, int | None]:
-        """Tell whether a line is paused, and until when both its pauses are over."""
+    def has(self, queue: str, task: str) -> bool:
+        """Say whether a task is paused in a queue (law 11)."""
+        return queue in self.queues or task in self.tasks
+
+    def until(self, queue: str, task: str) -> int | None:
+        """Tell when all pauses of a task in a queue are over; None: not by themselves."""
         ends = [
             found[name]
             for found, name in ((self.queues, queue), (self.tasks, task))
             if name in found
         ]
         known = [end for end in ends if end is not None]
-        is_for_good = len(known) < len(ends)
-        return bool(ends), None if is_for_good or not ends else max(known)
+        return max(known) if known and len(known) == len(ends) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +76,28 @@ class Choice:
     next_due: int | None
 
 
-def peek(
-    connection: sqlite3.Connection, now: int, demand: Demand, turn: int
-) -> Claimed | Pending:
+# `choose` with a demand and a turn: a claim chooses once outside the write lock, to
+# see whether there is anything at all, and again under it.
+Choose: TypeAlias = "Callable[[sqlite3.Connection, int], Choice]"
+
+
+def peek(connection: sqlite3.Connection, now: int, choose: Choose) -> Claimed | Pending:
     """Answer a claim that gets nothing, without a write."""
-    choice = choose(connection, now, demand, turn)
-    if choice.ids:
-        return PENDING
-    return Claimed(
-        claims=(),
-        now=rows.instant(now),
-        next_due=rows.maybe_instant(choice.next_due),
-    )
+    choice = choose(connection, now)
+    return PENDING if choice.ids else _claimed((), now, choice)
 
 
 def claim(
     connection: sqlite3.Connection,
     now: int,
-    demand: Demand,
-    turn: int,
+    choose: Choose,
     *,
     worker: str,
     lease: int,
     alone: bool,
 ) -> Claimed:
     """Take the due jobs that the demand gets (laws 3, 5)."""
-    choice = choose(connection, now, demand, turn)
+    choice = choose(connection, now)
     taken = connection.execute(
         SQL["claim"],
         {
@@ -102,8 +109,12 @@ def claim(
         },
     ).fetchall()
     by_id = {row[0]: row for row in taken}
+    return _claimed(tuple(rows.claim(by_id[job_id]) for job_id in choice.ids), now, choice)
+
+
+def _claimed(claims: tuple[Claim, ...], now: int, choice: Choice) -> Claimed:
     return Claimed(
-        claims=tuple(rows.claim(by_id[job_id]) for job_id in choice.ids),
+        claims=claims,
         now=rows.instant(now),
         next_due=rows.maybe_instant(choice.next_due),
     )
@@ -115,48 +126,59 @@ def choose(
     """Choose due jobs; `turn` says which of the queues is served first."""
     limits = _limits(connection, demand)
     pauses = _pauses(connection, now)
-    names = sorted(name for name, limit in limits.items() if limit > 0)
-    if names:
-        turn %= len(names)
-    served: list[tuple[Iterator[int], int]] = []
+    queues = sorted(queue for queue, limit in limits.items() if limit > 0)
+    share = max(1, demand.total // max(1, len(queues)))
+    offered: list[Offer] = []
     next_due: list[int] = []
-    share = max(1, demand.total // max(1, len(names)))
-    for queue in names[turn:] + names[:turn]:
-        due: list[Line] = []
-        for line in _lines(connection, now, queue):
-            if line.task not in demand.tasks:
-                continue
-            is_paused, until = pauses.until(queue, line.task)
-            if not is_paused:
-                if line.first_at <= now:
-                    due.append(line)
-                later = line.later_at
-            else:
-                later = None if until is None else max(until, line.first_at)
-            if later is not None:
-                next_due.append(later)
+    for queue in _rotated(queues, turn):
+        lines = [
+            line
+            for line in _lines(connection, now, queue)
+            if line.task in demand.tasks
+        ]
+        next_due.extend(_next_due(lines, queue, pauses))
+        due = [
+            line
+            for line in lines
+            if line.first_at <= now and not pauses.has(queue, line.task)
+        ]
         if due:
-            size = min(share, limits[queue])
-            served.append((_in_order(connection, now, queue, due, size), limits[queue]))
-    return Choice(_deal(served, demand.total), min(next_due, default=None))
+            limit = limits[queue]
+            jobs = _in_order(connection, now, queue, due, min(share, limit))
+            offered.append(Offer(jobs, limit))
+    return Choice(_deal(offered, demand.total), min(next_due, default=None))
 
 
-def _deal(served: list[tuple[Iterator[int], int]], total: int) -> Sequence[int]:
-    """Take one of each queue in turn, until there is enough or nothing left."""
+def _next_due(lines: Sequence[Line], queue: str, pauses: Pauses) -> Iterator[int]:
+    """Tell when each line has its next job, or is no longer paused."""
+    for line in lines:
+        if not pauses.has(queue, line.task):
+            if line.later_at is not None:
+                yield line.later_at
+        elif (until := pauses.until(queue, line.task)) is not None:
+            yield max(until, line.first_at)
+
+
+def _deal(offered: Sequence[Offer], total: int) -> Sequence[int]:
+    """Take one job of each queue in turn, until there is enough or nothing left."""
     chosen: list[int] = []
-    while served and len(chosen) < total:
+    while offered:
         rest = []
-        for jobs, limit in served:
+        for offer in offered:
             if len(chosen) >= total:
-                break
-            job_id = next(jobs, None)
-            if job_id is None:
-                continue
-            chosen.append(job_id)
-            if limit > 1:
-                rest.append((jobs, limit - 1))
-        served = rest
+                return chosen
+            job_id = next(offer.jobs, None)
+            if job_id is not None:
+                chosen.append(job_id)
+                if offer.limit > 1:
+                    rest.append(Offer(offer.jobs, offer.limit - 1))
+        offered = rest
     return chosen
+
+
+def _rotated(queues: Sequence[str], turn: int) -> Sequence[str]:
+    start = turn % max(1, len(queues))
+    return [*queues[start:], *queues[:start]]
 
 
 def _in_order(

@@ -10,31 +10,42 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from rowlock._errors import ConfigError
 from rowlock.stores.sqlite import errors
 
-MEMORY = ":memory:"
+T = TypeVar("T")
 
 Trace: TypeAlias = Callable[[str], None]
+
+MEMORY = ":memory:"
+PATIENCE = 1.0  # seconds for a lock that somebody else holds (law 18)
+
+# SQLite resets the write-ahead log once all of it is copied; it then shortens the file
+# to this, so that the file's size tells how much is in it.
+WAL_LIMIT = 4 * 2**20
 
 _log = logging.getLogger("rowlock.store")
 
 _FLOOR = (3, 35)  # RETURNING
-_PATIENCE = 1.0
-# Locks of these are known to fail, and WAL needs memory shared by all processes.
+# Locks of these are known to fail, and the log needs memory that all processes share.
 _NETWORK = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "9p", "fuse.sshfs"}
+    {"9p", "afs", "ceph", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs"}
 )
+_SYNCHRONOUS = {
+    "full": "PRAGMA synchronous = FULL",
+    "normal": "PRAGMA synchronous = NORMAL",
+}
 
 
-def check_version() -> None:
+def check_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
     """Refuse an SQLite that lacks what the statements need."""
-    if sqlite3.sqlite_version_info < _FLOOR:
+    if version < _FLOOR:
+        found, floor = (".".join(map(str, numbers)) for numbers in (version, _FLOOR))
         msg = (
-            f"Rowlock needs SQLite {_FLOOR[0]}.{_FLOOR[1]} or newer, and this Python"
-            f" has {sqlite3.sqlite_version}: use a newer Python build."
+            f"Rowlock needs SQLite {floor} or newer, and this Python has {found}: use a"
+            " Python that is built with a newer one."
         )
         raise ConfigError(msg)
 
@@ -67,24 +78,35 @@ def network_of(path: str, mounts: str = "/proc/mounts") -> str | None:
     except OSError:
         return None
     here = Path(path).resolve()
-    best, found = -1, ""
+    longest, found = -1, ""
     for line in lines:
         _, folder, kind, *_ = line.split(" ")
-        # Later mounts cover earlier ones at the same place.
         folder = folder.replace("\\040", " ")
-        if here.is_relative_to(folder) and len(folder) >= best:
-            best, found = len(folder), kind
+        # A later mount at the same place covers the earlier one.
+        if here.is_relative_to(folder) and len(folder) >= longest:
+            longest, found = len(folder), kind
     return found if found in _NETWORK else None
 
 
-def connect_writer(path: str, *, synchronous: str, trace: Trace | None) -> sqlite3.Connection:
+def is_synchronous(value: str) -> bool:
+    """Say whether this is a value for `?synchronous=`."""
+    return value in _SYNCHRONOUS
+
+
+def connect_writer(
+    path: str, *, synchronous: str, autocheckpoint: bool, trace: Trace | None
+) -> sqlite3.Connection:
     """Connect for writing; the file is made where there is none."""
     connection = _connect(path, trace, timeout=0)
     try:
         if path != MEMORY:
-            _use_wal(connection, path)
-        for pragma in (*_PRAGMAS[synchronous], "PRAGMA wal_autocheckpoint = 0"):
-            connection.execute(pragma)
+            patiently(lambda: _use_wal(connection, path))
+        connection.execute(_SYNCHRONOUS[synchronous])
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+        if not autocheckpoint:
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
     except BaseException:
         connection.close()
         raise
@@ -93,21 +115,31 @@ def connect_writer(path: str, *, synchronous: str, trace: Trace | None) -> sqlit
 
 def connect_reader(path: str, *, trace: Trace | None) -> sqlite3.Connection:
     """Connect for reading; SQLite itself refuses a write on it."""
-    connection = _connect(path, trace, timeout=_PATIENCE)
+    connection = _connect(path, trace, timeout=PATIENCE)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
-_PRAGMAS = {
-    "full": (
-        "PRAGMA synchronous = FULL",
-        "PRAGMA foreign_keys = ON",
-        "PRAGMA temp_store = MEMORY",
-        # A reset shortens the log to this, so that its size tells what is in it.
-        "PRAGMA journal_size_limit = 4194304",
-    ),
-}
-_PRAGMAS["normal"] = ("PRAGMA synchronous = NORMAL", *_PRAGMAS["full"][1:])
+def begin(connection: sqlite3.Connection) -> None:
+    """Begin to write; the lock is taken now, so that no later statement waits."""
+    patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+
+
+def patiently(act: Callable[[], T]) -> T:
+    """
+    Try until nobody else holds the lock, for a second at most.
+
+    SQLite's own handler sleeps up to 100 ms between two tries, and isn't asked where
+    the switch to the write-ahead log needs the file alone.
+    """
+    give_up_at = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return act()
+        except sqlite3.Error as error:
+            if not errors.is_locked(error) or time.monotonic() >= give_up_at:
+                raise
+        time.sleep(random.uniform(0.0005, 0.002))  # noqa: S311 - spreads, no secret
 
 
 def _connect(path: str, trace: Trace | None, *, timeout: float) -> sqlite3.Connection:
@@ -115,8 +147,7 @@ def _connect(path: str, trace: Trace | None, *, timeout: float) -> sqlite3.Conne
         path,
         timeout=timeout,
         isolation_level=None,
-        # Each connection is used by its own thread only; it is closed by another
-        # where that thread is gone.
+        # One thread uses it; but whoever drops the last reference closes it.
         check_same_thread=False,
         cached_statements=256,
     )
@@ -125,26 +156,13 @@ def _connect(path: str, trace: Trace | None, *, timeout: float) -> sqlite3.Conne
 
 
 def _use_wal(connection: sqlite3.Connection, path: str) -> None:
-    """
-    Switch to the write-ahead log, once per file.
-
-    The switch needs the file alone and doesn't wait by itself.
-    """
-    give_up_at = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-            if mode != "wal":
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        except sqlite3.Error as error:
-            if not errors.is_locked(error) or time.monotonic() >= give_up_at:
-                raise
-        else:
-            if mode != "wal":
-                msg = (
-                    f"The database {path} can't use a write-ahead log on this file"
-                    " system: put it on a local disk."
-                )
-                raise ConfigError(msg)
-            return
-        time.sleep(random.uniform(0.0005, 0.002))  # noqa: S311 - no secret
+    """Switch to the write-ahead log, which stays with the file."""
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        msg = (
+            f"The database {path} can't use a write-ahead log on this file system: put"
+            " it on a local disk."
+        )
+        raise ConfigError(msg)

@@ -4,42 +4,29 @@ What happens to a claim that is held: finished, renewed, its state saved.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rowlock._job import ClaimKey, Status
 from rowlock._store import Renewal, Settled
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.enqueue import enqueue
+from rowlock.stores.sqlite.read import Found, find
 from rowlock.stores.sqlite.statements import SQL
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rowlock._job import Outcome
 
 LAST_ERROR = 1000  # characters of `last_error`
 
 
-class Held(NamedTuple):
-    """A job as it stands before an outcome."""
-
-    id: int
-    status: Status
-    claims: int
-    attempts: int
-    worker: str | None
-    started_at: int | None
-    cancel_requested_at: int | None
-
-
 def finish(
     connection: sqlite3.Connection, now: int, outcomes: Sequence[Outcome]
 ) -> tuple[Settled, ...]:
     """Write these outcomes where their claim holds, then the jobs they spawn."""
-    jobs = _held(connection, {outcome.key.job_id for outcome in outcomes})
+    jobs = find(connection, {outcome.key.job_id for outcome in outcomes})
     settled = [_finish_one(connection, now, outcome, jobs) for outcome in outcomes]
     # Only now: the jobs that are done have freed their keys.
     return tuple(
@@ -58,7 +45,7 @@ def finish(
 
 
 def _finish_one(
-    connection: sqlite3.Connection, now: int, outcome: Outcome, jobs: dict[int, Held]
+    connection: sqlite3.Connection, now: int, outcome: Outcome, jobs: dict[int, Found]
 ) -> Settled:
     key = outcome.key
     job = jobs.get(key.job_id)
@@ -102,7 +89,7 @@ def _finish_one(
 
 
 def _add_error(
-    connection: sqlite3.Connection, job: Held, outcome: Outcome, ended_at: int
+    connection: sqlite3.Connection, job: Found, outcome: Outcome, ended_at: int
 ) -> None:
     error = outcome.error or {}
     event = "lost" if outcome.lost else "failed" if outcome.failed else "released"
@@ -150,6 +137,20 @@ def renew(
     return Renewal(lost=frozenset(lost), cancelled=frozenset(cancelled))
 
 
-def _held(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Held]:
-    found = connection.execute(SQL["held"], {"ids": json.dumps(list(ids))}).fetchall()
-    return {row[0]: Held(row[0], Status(row[1]), *row[2:]) for row in found}
+def save(
+    connection: sqlite3.Connection,
+    now: int,
+    key: ClaimKey,
+    *,
+    state: str | None,
+    progress: str | None,
+) -> bool:
+    """Keep a running attempt's state or progress; False: the claim is lost."""
+    row = {
+        "id": key.job_id,
+        "claim": key.claim,
+        "state": state,
+        "progress": progress,
+        "now": now,
+    }
+    return connection.execute(SQL["save"], row).fetchone() is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowlock._errors import SchemaMismatch
 from rowlock.stores import _sql
+from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite.statements import PACKAGE, SQL
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def pending(connection: sqlite3.Connection, path: str) -> Sequence[Migration]:
         SchemaMismatch: the schema is newer than this code, or was applied from
             another text.
     """
-    ours = _sql.migrations(PACKAGE)
+    ours = all_migrations()
     if not connection.execute(SQL["has_migrations"]).fetchall():
         return ours
     applied = connection.execute(SQL["applied_migrations"]).fetchall()
@@ -49,11 +50,35 @@ def pending(connection: sqlite3.Connection, path: str) -> Sequence[Migration]:
     return tuple(migration for migration in ours if migration.version not in done)
 
 
-def apply(connection: sqlite3.Connection, now: int, *, path: str) -> Sequence[Migration]:
-    """Apply what is pending, inside the caller's transaction; return it."""
-    todo = pending(connection, path)
-    if todo:
-        connection.execute(SQL["create_migrations"])
+def migrate(connection: sqlite3.Connection, now: int, *, path: str) -> Sequence[Migration]:
+    """
+    Apply what is pending, all or none; return it, oldest first.
+
+    Two processes at once are safe: whoever gets the lock second finds nothing left.
+    """
+    # Most often there is nothing to do, and then no lock is needed.
+    if not connections.patiently(lambda: pending(connection, path)):
+        return ()
+    connections.begin(connection)
+    try:
+        applied = _apply(connection, now, pending(connection, path))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return applied
+
+
+def all_migrations() -> Sequence[Migration]:
+    """Name all there are: what an empty database lacks."""
+    return _sql.migrations(PACKAGE)
+
+
+def _apply(
+    connection: sqlite3.Connection, now: int, todo: Sequence[Migration]
+) -> Sequence[Migration]:
+    connection.execute(SQL["create_migrations"])
     for migration in todo:
         for statement in split(migration.sql):
             connection.execute(statement)

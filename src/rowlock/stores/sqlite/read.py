@@ -5,16 +5,45 @@ Reading jobs and figures; each is one snapshot.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
 
+from rowlock._job import Status
+from rowlock._store import Filter, Page, QueueStats, Stats
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from rowlock._job import Job
+    from rowlock._job import Claim, Job
+
+# Statuses whose jobs are few beside the finished ones: each has a statement on its
+# own index.
+_LISTED_APART = frozenset(
+    {Status.PENDING, Status.RUNNING, Status.FAILED, Status.CANCELLED}
+)
+
+
+class Found(NamedTuple):
+    """A job as it stands before a verb."""
+
+    id: int
+    status: Status
+    claims: int
+    attempts: int
+    worker: str | None
+    started_at: int | None
+    cancel_requested_at: int | None
+    task: str
+    idempotency_key: str | None
+
+
+def find(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Found]:
+    """Tell how these jobs stand, by id; under the write lock it stays so."""
+    found = connection.execute(SQL["find"], {"ids": json.dumps(list(ids))}).fetchall()
+    return {row[0]: Found(row[0], Status(row[1]), *row[2:]) for row in found}
 
 
 def get(connection: sqlite3.Connection, _now: int, ids: Sequence[int]) -> tuple[Job, ...]:
@@ -22,3 +51,87 @@ def get(connection: sqlite3.Connection, _now: int, ids: Sequence[int]) -> tuple[
     found = connection.execute(SQL["get"], {"ids": json.dumps(list(ids))}).fetchall()
     by_id = {row[0]: row for row in found}
     return tuple(rows.job(by_id[job_id]) for job_id in ids if job_id in by_id)
+
+
+def list_jobs(
+    connection: sqlite3.Connection,
+    now: int,
+    where: Filter,
+    *,
+    after: int | None,
+    limit: int,
+) -> Page:
+    """Read a page of jobs that fit, newest first."""
+    found = connection.execute(
+        SQL[_listing(where)],
+        {
+            "ids": None if where.ids is None else json.dumps(where.ids),
+            "status": None if where.status is None else where.status.value,
+            "task": where.task,
+            "queue": where.queue,
+            "idempotency_key": where.idempotency_key,
+            "created_before": (
+                None if where.older_than is None else now - rows.to_span(where.older_than)
+            ),
+            "after": after,
+            # One more tells whether another page follows.
+            "limit": limit + 1,
+        },
+    ).fetchall()
+    ids = [job_id for (job_id,) in found[:limit]]
+    return Page(
+        jobs=get(connection, now, ids),
+        after=ids[-1] if ids and len(found) > limit else None,
+    )
+
+
+def _listing(where: Filter) -> str:
+    if where.ids is not None:
+        return "list_by_ids"
+    if where.idempotency_key is not None:
+        return "list_by_key"
+    if where.status in _LISTED_APART:
+        return f"list_{where.status}"
+    return "list"
+
+
+def lost(
+    connection: sqlite3.Connection, now: int, limit: int, *, worker: str | None
+) -> tuple[Claim, ...]:
+    """Read claims whose lease is over, or all of a worker (law 9)."""
+    operation = "lost" if worker is None else "lost_of_worker"
+    found = connection.execute(
+        SQL[operation], {"now": now, "limit": limit, "worker": worker}
+    ).fetchall()
+    return tuple(rows.claim(row) for row in found)
+
+
+def stats(connection: sqlite3.Connection, now: int) -> Stats:
+    """Count jobs by queue and status, and name live workers and pauses."""
+    counts: defaultdict[str, dict[Status, int]] = defaultdict(dict)
+    due: dict[str, tuple[int, int | None]] = {}
+    for queue, status, count, n_due, oldest in connection.execute(
+        SQL["counts"], {"now": now}
+    ).fetchall():
+        counts[queue][Status(status)] = count
+        if status == Status.PENDING:
+            due[queue] = (n_due, oldest)
+    queues = []
+    for queue in sorted(counts):
+        n_due, oldest = due.get(queue, (0, None))
+        queues.append(
+            QueueStats(
+                queue=queue,
+                counts=counts[queue],
+                due=n_due,
+                oldest_due=rows.maybe_instant(oldest),
+            )
+        )
+    workers = connection.execute(SQL["live_workers"], {"now": now}).fetchall()
+    pauses = connection.execute(SQL["pausing"], {"now": now}).fetchall()
+    return Stats(
+        now=rows.instant(now),
+        queues=tuple(queues),
+        workers=tuple(rows.worker(row) for row in workers),
+        pauses=tuple(rows.pause(row) for row in pauses),
+    )

@@ -1,129 +1,125 @@
 """
 The SQLite store: the whole of `Store` on one file, or in memory.
 
-Writes go to one thread with the only connection of this process that writes, reads to
-another, so that a long one holds up nothing; in memory there is one connection for
-both. No method is bound to an event loop or a thread.
+Each method names what runs, in which thread, and whether it makes news; what runs is
+in the modules beside this one. No method is bound to an event loop or a thread.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import threading
+import itertools
+from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rowlock._clock import Clock, SystemClock
-from rowlock._errors import StoreUnavailable
 from rowlock._job import Status
 from rowlock.stores.sqlite import claim as claiming
-from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import finish as finishing
-from rowlock.stores.sqlite import migrate as migrating
-from rowlock.stores.sqlite import read, rows
-from rowlock.stores.sqlite.connection import MEMORY
+from rowlock.stores.sqlite import operate, read, rows, upkeep
+from rowlock.stores.sqlite.connection import check_version
+from rowlock.stores.sqlite.database import Database
 from rowlock.stores.sqlite.enqueue import enqueue
-from rowlock.stores.sqlite.thread import Task, Thread, Work
-from rowlock.stores.sqlite.wake import News
+from rowlock.stores.sqlite.lent import SQLiteLent
+from rowlock.stores.sqlite.url import Address, read_url, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from datetime import timedelta
 
-    from rowlock._job import ClaimKey, Job, NewJob, Outcome
-    from rowlock._store import Claimed, Demand, Renewal, Settled, Wakeups
+    from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
+    from rowlock._store import (
+        Answer,
+        Claimed,
+        Demand,
+        Filter,
+        Migration,
+        Page,
+        Pause,
+        Pruned,
+        Renewal,
+        Retention,
+        Settled,
+        Stats,
+        TaskInfo,
+        WorkerInfo,
+    )
+    from rowlock.stores.sqlite.connection import Trace
+    from rowlock.stores.sqlite.wake import Subscription
 
-R = TypeVar("R")
+_NO_TIME = timedelta(0)
 
 
 class SQLiteStore:
-    """A `Store` in a file, or in memory."""
+    """
+    A `Store` in a file, or in memory.
+
+    `trace` is told of every statement that its own connections run.
+    """
 
     def __init__(
-        self,
-        path: str,
-        *,
-        synchronous: str = "full",
-        clock: Clock | None = None,
-        trace: connections.Trace | None = None,
+        self, address: Address, *, clock: Clock | None = None, trace: Trace | None = None
     ) -> None:
-        connections.check_version()
-        self._path = path if path == MEMORY else os.path.abspath(path)
-        self._synchronous = synchronous
-        self._clock = clock or SystemClock()
-        self._trace = trace
-        self._lock = threading.Lock()
-        self._writer: Thread | None = None
-        self._reader: Thread | None = None
-        self._news = News(self._clock, lambda _: None)
-        self._turn = 0
-        self.is_new = False
+        check_version()
+        clock = clock or SystemClock()
+        self._database = Database(
+            address.path, synchronous=address.synchronous, clock=clock, trace=trace
+        )
+        self._lent = SQLiteLent(self._database, clock)
+        self._turns = itertools.count()
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> SQLiteStore:
-        """Read a URL: `sqlite:///jobs.db`, `sqlite:////var/jobs.db`, `sqlite://`."""
-        path = url.removeprefix("sqlite://").removeprefix("/")
-        return cls(path or MEMORY, clock=clock)
+        """Read a URL; see `url.read_url`."""
+        return cls(read_url(url), clock=clock)
 
     @property
     def url(self) -> str:
-        """Where this store is: absolute."""
-        return f"sqlite:///{self._path}"
+        """Where this store is, to show: absolute."""
+        return show_url(self._database.path)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether `open` made the file."""
+        return self._database.is_new
+
+    @property
+    def lent(self) -> SQLiteLent:
+        """The operations on a connection that the caller lends."""
+        return self._lent
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""
-        with self._lock:
-            if self._writer is not None:
-                return
-            self.is_new = self._path != MEMORY and not Path(self._path).exists()
-            self._writer = Thread(
-                "rowlock-sqlite-writer",
-                self._path,
-                partial(
-                    connections.connect_writer,
-                    self._path,
-                    synchronous=self._synchronous,
-                    trace=self._trace,
-                ),
-                self._clock,
-                self,
-            )
-            self._writer.start()
-        await asyncio.wrap_future(self._writer.connected)
-        await self._write(partial(migrating.apply, path=self._path))
+        await self._database.open()
 
     async def close(self) -> None:
         """Finish what was handed over, then let go of every connection."""
-        with self._lock:
-            threads = (self._reader, self._writer)
-            self._reader = self._writer = None
-        for thread in threads:
-            if thread is not None:
-                await asyncio.wrap_future(thread.stop())
+        await self._database.close()
+
+    async def migrate(self, *, dry_run: bool = False) -> Sequence[Migration]:
+        """Apply what is pending, which `open` does too; see `Store.migrate`."""
+        if dry_run:
+            return await self._database.pending()
+        return await self._database.open()
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int | None]:
         """Insert all of these jobs, or none; see `Store.enqueue`."""
-        return await self._write(partial(enqueue, jobs=jobs), news=True)
+        return await self._database.write(partial(enqueue, jobs=jobs), news=True)
 
     async def claim(
         self, demand: Demand, *, worker: str, lease: timedelta, alone: bool = False
     ) -> Claimed:
         """Take due jobs for this worker; see `Store.claim`."""
-        self._turn += 1
-        return await self._hand(
-            Work(
-                partial(
-                    claiming.claim,
-                    demand=demand,
-                    turn=self._turn,
-                    worker=worker,
-                    lease=rows.to_span(lease),
-                    alone=alone,
-                ),
-                peek=partial(claiming.peek, demand=demand, turn=self._turn),
-            )
+        self._database.grace.learn(lease)
+        choose = partial(claiming.choose, demand=demand, turn=next(self._turns))
+        return await self._database.write(
+            partial(
+                claiming.claim,
+                choose=choose,
+                worker=worker,
+                lease=rows.to_span(lease),
+                alone=alone,
+            ),
+            peek=partial(claiming.peek, choose=choose),
         )
 
     async def renew(
@@ -135,7 +131,8 @@ class SQLiteStore:
         abandoned: bool = False,
     ) -> Renewal:
         """Extend these claims by `lease` from now; see `Store.renew`."""
-        return await self._write(
+        self._database.grace.learn(lease)
+        return await self._database.write(
             partial(
                 finishing.renew,
                 keys=keys,
@@ -147,35 +144,112 @@ class SQLiteStore:
 
     async def finish(self, outcomes: Sequence[Outcome]) -> Sequence[Settled]:
         """Write what these claims ended as; see `Store.finish`."""
-        news = any(o.status is Status.PENDING or o.spawned for o in outcomes)
-        return await self._write(partial(finishing.finish, outcomes=outcomes), news=news)
+        news = any(
+            outcome.status is Status.PENDING or outcome.spawned for outcome in outcomes
+        )
+        return await self._database.write(
+            partial(finishing.finish, outcomes=outcomes), news=news
+        )
 
-    def wakeups(self) -> Wakeups:
+    def wakeups(self) -> Subscription:
         """Subscribe to news of this store; close it when done."""
-        return self._news.subscribe()
+        return self._database.news.subscribe()
+
+    async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
+        """Read claims whose lease is over, or all of a worker; see `Store.lost`."""
+        if worker is None and not self._database.grace.is_over():
+            return ()
+        return await self._database.read(
+            partial(read.lost, limit=limit, worker=worker)
+        )
+
+    async def save(
+        self, key: ClaimKey, *, state: str | None = None, progress: str | None = None
+    ) -> bool:
+        """Keep a running attempt's state or progress; see `Store.save`."""
+        return await self._database.write(
+            partial(finishing.save, key=key, state=state, progress=progress)
+        )
+
+    async def prune(self, retention: Retention, *, limit: int) -> Pruned:
+        """Expire and delete what is due for it; see `Store.prune`."""
+        return await self._database.write(
+            partial(upkeep.prune, retention=retention, limit=limit)
+        )
+
+    async def cancel(self, ids: Sequence[int], *, by: str) -> Sequence[Answer]:
+        """Cancel pending jobs, ask running ones; see `Store.cancel`."""
+        return await self._database.write(partial(operate.cancel, ids=ids, by=by))
+
+    async def replay(
+        self, ids: Sequence[int], *, by: str, delay: timedelta = _NO_TIME
+    ) -> Sequence[Answer]:
+        """Put failed and cancelled jobs back to pending; see `Store.replay`."""
+        return await self._database.write(
+            partial(operate.replay, ids=ids, by=by, delay=rows.to_span(delay)),
+            news=True,
+        )
+
+    async def move(
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: timedelta | None = None,
+    ) -> Sequence[Answer]:
+        """Give pending jobs another place; see `Store.move`."""
+        return await self._database.write(
+            partial(
+                operate.move,
+                ids=ids,
+                by=by,
+                queue=queue,
+                priority=priority,
+                delay=None if delay is None else rows.to_span(delay),
+            ),
+            news=True,
+        )
+
+    async def delete(self, ids: Sequence[int]) -> Sequence[Answer]:
+        """Remove finished jobs for good; see `Store.delete`."""
+        return await self._database.write(partial(operate.delete, ids=ids))
+
+    async def pause(
+        self, pause: Pause, *, for_: timedelta | None = None, resume: bool = False
+    ) -> bool:
+        """Pause a queue or a task, or resume it; see `Store.pause`."""
+        return await self._database.write(
+            partial(
+                operate.pause,
+                pause=pause,
+                for_=None if for_ is None else rows.to_span(for_),
+                resume=resume,
+            ),
+            news=resume,
+        )
 
     async def get(self, ids: Sequence[int]) -> Sequence[Job]:
         """Read jobs by id; see `Store.get`."""
-        return await self._read(partial(read.get, ids=ids))
+        return await self._database.read(partial(read.get, ids=ids))
 
-    def committed(self, connection, *, news: bool) -> None:
-        if news:
-            self._news.tell()
+    async def list(
+        self, where: Filter, *, after: int | None = None, limit: int = 100
+    ) -> Page:
+        """Read a page of jobs that fit; see `Store.list`."""
+        return await self._database.read(
+            partial(read.list_jobs, where=where, after=after, limit=limit)
+        )
 
-    def due_in(self):
-        return None
+    async def register(
+        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+    ) -> None:
+        """Tell operators of this worker and its tasks; see `Store.register`."""
+        await self._database.write(
+            partial(upkeep.register, worker=worker, tasks=tasks, stopped=stopped)
+        )
 
-    def look(self, connection):
-        return None
-
-    async def _write(self, run: Task[R], *, news: bool = False) -> R:
-        return await self._hand(Work(run, news=news))
-
-    async def _read(self, run: Task[R]) -> R:
-        return await self._hand(Work(None, peek=run))
-
-    async def _hand(self, work: Work[R]) -> R:
-        thread = self._writer
-        if thread is None:
-            raise StoreUnavailable(f"The store {self._path} is closed: open it first.")
-        return await asyncio.wrap_future(thread.submit(work))
+    async def stats(self) -> Stats:
+        """Count jobs by queue and status; see `Store.stats`."""
+        return await self._database.read(read.stats)

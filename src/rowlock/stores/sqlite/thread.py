@@ -5,20 +5,15 @@ Whatever waits when the thread is free goes into one `BEGIN IMMEDIATE` ... `COMM
 (group commit: one flush of the disk for all). Each piece has its own savepoint, so
 that one that raises changes nothing and the others stand. Futures are resolved after
 the commit only.
-
-A lock that another process holds is waited for here, not in SQLite's busy handler:
-that one sleeps up to 100 ms between tries, and isn't called where a deferred
-transaction would have to be upgraded.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import random
+import os
 import sqlite3
 import threading
-import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from queue import Empty, SimpleQueue
@@ -26,19 +21,19 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from rowlock._errors import RowlockError, StoreUnavailable
+from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import errors, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rowlock._clock import Clock
 
 R = TypeVar("R")
 
 # What is handed over: a function of the connection and the store's now.
-Task: TypeAlias = "Callable[[sqlite3.Connection, int], R]"
+Run: TypeAlias = "Callable[[sqlite3.Connection, int], R]"
 
-PATIENCE = 1.0  # law 18
 _BATCH = 256  # bounds how long the first of a batch waits for the last
 _EXIT_PATIENCE = 5.0
 
@@ -54,17 +49,17 @@ class Work(Generic[R]):
     """
     One piece of work and who waits for it.
 
-    `peek` runs outside a transaction; what it answers is the answer, unless it is
-    `PENDING`. `run` runs inside one. `news` says that it may make jobs pending.
+    `peek` runs outside a transaction of writing; what it answers is the answer, unless
+    it is `PENDING`. `run` runs inside one. `news` says that it may make jobs pending.
     """
 
     __slots__ = ("future", "news", "peek", "run")
 
     def __init__(
         self,
-        run: Task[R] | None,
+        run: Run[R] | None,
         *,
-        peek: Task[R | Pending] | None = None,
+        peek: Run[R | Pending] | None = None,
         news: bool = False,
     ) -> None:
         self.run = run
@@ -73,11 +68,11 @@ class Work(Generic[R]):
         self.future: Future[R] = Future()
 
 
-class Rhythm(Protocol):
-    """What a thread does besides its work, on its own connection."""
+class Between(Protocol):
+    """What a thread does besides its work, between two transactions."""
 
-    def committed(self, connection: sqlite3.Connection, *, news: bool) -> None:
-        """Follow a commit; whoever waited for it has been answered."""
+    def committed(self, *, news: bool) -> None:
+        """Note a commit, before whoever waits for it hears of it."""
         ...
 
     def due_in(self) -> float | None:
@@ -85,7 +80,11 @@ class Rhythm(Protocol):
         ...
 
     def look(self, connection: sqlite3.Connection) -> None:
-        """Look around, between two transactions."""
+        """Look around."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; there is no next look."""
         ...
 
 
@@ -98,20 +97,25 @@ class Thread:
         path: str,
         connect: Callable[[], sqlite3.Connection],
         clock: Clock,
-        rhythm: Rhythm | None = None,
+        between: Between | None = None,
     ) -> None:
         self._path = path
         self._connect = connect
         self._clock = clock
-        self._rhythm = rhythm
+        self._between = between
         self._inbox: SimpleQueue[Work[Any] | None] = SimpleQueue()
         self._gate = threading.Lock()  # nothing may follow the None that ends it
         self._is_ended = False
         self.connected: Future[None] = _uncancellable()
         self.ended: Future[None] = _uncancellable()
-        # A daemon, so that a program that forgets to close still ends; what was
+        # A daemon, so that a program that forgets to close still ends; what it had
         # handed over by then is waited for at exit.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it takes work."""
+        return not self._is_ended
 
     def start(self) -> None:
         """Connect; `connected` tells when, or why not."""
@@ -122,15 +126,14 @@ class Thread:
         """Hand work over, from any thread."""
         with self._gate:
             if self._is_ended:
-                raise StoreUnavailable(_closed(self._path))
+                raise closed(self._path)
             self._inbox.put(work)
         return work.future
 
     def nudge(self) -> None:
-        """Have it ask its rhythm anew for how long to wait."""
-        with self._gate:
-            if not self._is_ended:
-                self._inbox.put(Work(None))
+        """Have it ask anew when to look around."""
+        with contextlib.suppress(StoreUnavailable):
+            self.submit(Work(None))
 
     def stop(self) -> Future[None]:
         """End it after what was handed over; the future resolves when it is gone."""
@@ -141,164 +144,49 @@ class Thread:
         return self.ended
 
     def _run(self) -> None:
+        failure: BaseException | None = None
         try:
+            # Held by this frame alone: a forked child has neither, and SQLite forbids
+            # it even to close what its parent has open.
             connection = self._connect()
-        except BaseException as error:  # noqa: BLE001 - handed to who waits for it
-            self._end(error)
-            return
-        self.connected.set_result(None)
-        try:
             with contextlib.closing(connection):
+                self.connected.set_result(None)
                 while (batch := self._take(connection)) is not None:
                     self._serve(connection, batch)
-        except BaseException as error:
-            self._end(error)
-            raise
-        self._end(None)
-
-    def _end(self, error: BaseException | None) -> None:
+        except BaseException as error:  # noqa: BLE001 - handed to who waits for it
+            failure = error
         with self._gate:
             self._is_ended = True
-        if error is not None:
+        if failure is not None:
             if not self.connected.done():
-                self.connected.set_exception(error)
-            self._fail(self._drain(), StoreUnavailable(_closed(self._path)))
+                self.connected.set_exception(failure)
+            _fail(self._drain(), failure)
+        if self._between is not None:
+            self._between.close()
         self.ended.set_result(None)
 
     def _take(self, connection: sqlite3.Connection) -> list[Work[Any]] | None:
-        """Wait for work; None is the end."""
+        """Wait for work, and look around meanwhile; None is the end."""
         while True:
-            timeout = None if self._rhythm is None else self._rhythm.due_in()
-            if self._rhythm is not None and timeout is not None and timeout <= 0:
-                self._rhythm.look(connection)
+            due_in = None if self._between is None else self._between.due_in()
+            if self._between is not None and due_in is not None and due_in <= 0:
+                self._between.look(connection)
                 continue
             try:
-                first = self._inbox.get(timeout=timeout)
+                first = self._inbox.get(timeout=due_in)
             except Empty:
                 continue
             if first is None:
                 return None
             batch = [first]
-            while len(batch) < _BATCH:
-                try:
+            with contextlib.suppress(Empty):
+                while len(batch) < _BATCH:
                     work = self._inbox.get_nowait()
-                except Empty:
-                    break
-                if work is None:
-                    self._inbox.put(None)  # nothing follows it, so it is next
-                    break
-                batch.append(work)
+                    if work is None:
+                        self._inbox.put(None)  # nothing follows it, so it comes next
+                        break
+                    batch.append(work)
             return batch
-
-    def _serve(self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]) -> None:
-        writes = [
-            work
-            for work in batch
-            if work.future.set_running_or_notify_cancel()
-            and not self._is_answered(connection, work)
-        ]
-        if not writes:
-            return
-        try:
-            self._begin(connection)
-        except RowlockError as error:
-            # Whoever came meanwhile would wait a second more for the same lock.
-            self._fail([*writes, *self._drain()], error)
-            return
-        self._commit(connection, writes)
-
-    def _is_answered(self, connection: sqlite3.Connection, work: Work[Any]) -> bool:
-        """Answer without a transaction of writing where that will do."""
-        if work.peek is None and work.run is None:
-            work.future.set_result(None)
-            return True
-        if work.peek is None:
-            return False
-        try:
-            connection.execute("BEGIN")
-            try:
-                answer = work.peek(connection, self._now())
-            finally:
-                connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if work.run is not None and errors.is_locked(error):
-                return False
-            work.future.set_exception(_chained(errors.translate(error, self._path), error))
-        except Exception as error:  # noqa: BLE001 - handed to who waits for it
-            work.future.set_exception(error)
-        else:
-            if answer is PENDING:
-                return False
-            work.future.set_result(answer)
-        return True
-
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        give_up_at = time.monotonic() + PATIENCE
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.Error as error:
-                if not errors.is_locked(error) or time.monotonic() >= give_up_at:
-                    raise errors.translate(error, self._path) from error
-            else:
-                return
-            time.sleep(random.uniform(0.0005, 0.002))  # noqa: S311 - no secret
-
-    def _commit(self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]) -> None:
-        answers: list[tuple[Work[Any], Any, BaseException | None]] = []
-        for work in writes:
-            answers.append(self._attempt(connection, work, alone=len(writes) == 1))
-            if not connection.in_transaction:
-                break
-        news = any(work.news for work, _, error in answers if error is None)
-        if not connection.in_transaction:
-            # SQLite itself rolled everything back: a full disk, an error of it.
-            failed = answers[-1][2] or StoreUnavailable(_closed(self._path))
-            self._fail(writes, failed)
-            return
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            self._fail(
-                writes, _chained(errors.translate_commit(error, self._path), error)
-            )
-            return
-        for work, answer, failure in answers:
-            if failure is None:
-                work.future.set_result(answer)
-            else:
-                work.future.set_exception(failure)
-        if self._rhythm is not None:
-            self._rhythm.committed(connection, news=news)
-
-    def _attempt(
-        self, connection: sqlite3.Connection, work: Work[Any], *, alone: bool
-    ) -> tuple[Work[Any], Any, BaseException | None]:
-        """Run one piece within its own savepoint; alone, the transaction is it."""
-        run = work.run
-        if run is None:
-            return work, None, None
-        try:
-            if not alone:
-                connection.execute("SAVEPOINT work")
-            answer = run(connection, self._now())
-            if not alone:
-                connection.execute("RELEASE work")
-        except sqlite3.Error as error:
-            failure: BaseException = _chained(errors.translate(error, self._path), error)
-        except Exception as error:  # noqa: BLE001 - handed to who waits for it
-            failure = error
-        else:
-            return work, answer, None
-        if connection.in_transaction:
-            if alone:
-                connection.execute("ROLLBACK")
-            else:
-                connection.execute("ROLLBACK TO work")
-                connection.execute("RELEASE work")
-        return work, None, failure
 
     def _drain(self) -> list[Work[Any]]:
         drained = []
@@ -312,13 +200,115 @@ class Thread:
                     drained.append(work)
         return drained
 
+    def _serve(self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]) -> None:
+        writes = [
+            work
+            for work in batch
+            if work.future.set_running_or_notify_cancel()
+            and not self._is_answered(connection, work)
+        ]
+        if not writes:
+            return
+        try:
+            connections.begin(connection)
+        except sqlite3.Error as error:
+            # Whoever came meanwhile would wait a second more for the same lock.
+            _fail([*writes, *self._drain()], self._translated(error))
+            return
+        self._write(connection, writes)
+
+    def _is_answered(self, connection: sqlite3.Connection, work: Work[Any]) -> bool:
+        """Answer without a transaction of writing where that will do."""
+        if work.peek is None:
+            if work.run is None:
+                work.future.set_result(None)
+            return work.run is None
+        try:
+            connection.execute("BEGIN")
+            try:
+                answer = work.peek(connection, self._now())
+            finally:
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if work.run is not None and errors.is_locked(error):
+                return False
+            work.future.set_exception(self._translated(error))
+        except Exception as error:  # noqa: BLE001 - handed to who waits for it
+            work.future.set_exception(error)
+        else:
+            if answer is PENDING:
+                return False
+            work.future.set_result(answer)
+        return True
+
+    def _write(self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]) -> None:
+        answers: list[tuple[Work[Any], Any]] = []
+        for work in writes:
+            failure, answer = self._attempt(connection, work, alone=len(writes) == 1)
+            if failure is None:
+                answers.append((work, answer))
+            elif connection.in_transaction:
+                _fail([work], failure)
+            else:
+                # All is rolled back: it was alone, or SQLite itself gave up.
+                _fail((each for each in writes if not each.future.done()), failure)
+                return
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            failure = errors.translate_commit(error, self._path)
+            failure.__cause__ = error
+            _fail((work for work, _ in answers), failure)
+            return
+        if self._between is not None and answers:
+            self._between.committed(news=any(work.news for work, _ in answers))
+        for work, answer in answers:
+            work.future.set_result(answer)
+
+    def _attempt(
+        self, connection: sqlite3.Connection, work: Work[Any], *, alone: bool
+    ) -> tuple[BaseException | None, Any]:
+        """Run one piece within its own savepoint; alone, the transaction is it."""
+        failure: BaseException
+        try:
+            if not alone:
+                connection.execute("SAVEPOINT work")
+            answer = work.run and work.run(connection, self._now())
+            if not alone:
+                connection.execute("RELEASE work")
+        except sqlite3.Error as error:
+            failure = self._translated(error)
+        except Exception as error:  # noqa: BLE001 - handed to who waits for it
+            failure = error
+        else:
+            return None, answer
+        if connection.in_transaction:
+            if alone:
+                connection.execute("ROLLBACK")
+            else:
+                connection.execute("ROLLBACK TO work")
+                connection.execute("RELEASE work")
+        return failure, None
+
     def _now(self) -> int:
         return rows.to_micros(self._clock.now())
 
-    @staticmethod
-    def _fail(works: Sequence[Work[Any]], error: BaseException) -> None:
-        for work in works:
-            work.future.set_exception(error)
+    def _translated(self, error: sqlite3.Error) -> RowlockError:
+        translated = errors.translate(error, self._path)
+        translated.__cause__ = error
+        return translated
+
+
+def closed(path: str) -> StoreUnavailable:
+    """Say that a store isn't open, or not any more."""
+    return StoreUnavailable(f"The store {path} is closed: open it first.")
+
+
+def _fail(works: Iterable[Work[Any]], error: BaseException) -> None:
+    for work in works:
+        work.future.set_exception(error)
 
 
 def _uncancellable() -> Future[None]:
@@ -329,16 +319,11 @@ def _uncancellable() -> Future[None]:
     return future
 
 
-def _chained(error: RowlockError, cause: BaseException) -> RowlockError:
-    error.__cause__ = cause
-    return error
-
-
-def _closed(path: str) -> str:
-    return f"The store {path} is closed: open it first."
-
-
 _live: WeakSet[Thread] = WeakSet()
+
+if hasattr(os, "register_at_fork"):
+    # A child has none of its parent's threads to wait for.
+    os.register_at_fork(after_in_child=_live.clear)
 
 
 @atexit.register

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class News:
     """The subscriptions of one store in one process."""
 
-    def __init__(self, clock: Clock, changed: Callable[[bool], None]) -> None:
+    def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
         self._lock = threading.Lock()
         self._subscriptions: set[Subscription] = set()
         self._changed = changed
@@ -44,7 +44,7 @@ class News:
             if is_first and self._listen is not None:
                 self._unlisten = self._listen(self.tell)
         if is_first:
-            self._changed(True)  # noqa: FBT003 - the one thing there is to say
+            self._changed()
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
@@ -58,7 +58,7 @@ class News:
                 self._unlisten()
                 self._unlisten = None
         if is_last:
-            self._changed(False)  # noqa: FBT003 - the one thing there is to say
+            self._changed()
 
     def tell(self) -> None:
         """Wake whoever sleeps; whoever doesn't will not fall asleep."""

@@ -1,0 +1,45 @@
+"""
+Colours, where there is a terminal or the environment asks for them.
+
+Sources: no-color.org, force-color.org.
+"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from rowlock._job import Status
+
+OF_STATUS = {
+    Status.PENDING: "yellow",
+    Status.RUNNING: "cyan",
+    Status.SUCCEEDED: "green",
+    Status.FAILED: "red",
+    Status.CANCELLED: "magenta",
+}
+
+
+def wanted() -> bool | None:
+    """Tell whether colours are wanted; None leaves it to each stream."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return False if os.environ.get("TERM") == "dumb" else None
+
+
+def dim(text: str) -> str:
+    """Paint what may be overlooked."""
+    return click.style(text, dim=True)
+
+
+def bold(text: str) -> str:
+    """Paint what leads the eye."""
+    return click.style(text, bold=True)
+
+
+def of_status(status: Status, text: str | None = None) -> str:
+    """Paint a status, or a text by it."""
+    return click.style(status if text is None else text, fg=OF_STATUS[status])

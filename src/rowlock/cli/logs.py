@@ -1,0 +1,80 @@
+"""
+The log of a process that the command line started: text for people, JSON for machines.
+
+The library itself installs no handler.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+import click
+
+from rowlock.cli.documents import plain
+
+Format: TypeAlias = Literal["text", "json"]
+
+LEVELS = ("debug", "info", "warning", "error")
+COLOURS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
+
+
+def set_up(level: str, kind: Format) -> None:
+    """
+    Log everything of this process to stderr.
+
+    Before the app is imported: an app that sets its log up itself has the last word.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(JSONLines() if kind == "json" else Lines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class Lines(logging.Formatter):
+    """One line a record: when in UTC, how bad, what."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record."""
+        level = f"{record.levelname.lower():<7}"
+        if sys.stderr.isatty() and record.levelname in COLOURS:
+            level = click.style(level, fg=COLOURS[record.levelname])
+        line = f"{_at(record)} {level} {record.getMessage()}"
+        return "\n".join([line, *_traces(self, record)])
+
+
+class JSONLines(logging.Formatter):
+    """
+    One JSON object a record: `at`, `level`, `logger`, then an event's fields by name.
+
+    What isn't an event of Rowlock's has a `message`.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record."""
+        told: dict[str, object] = {
+            "at": _at(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        values = getattr(record, "rowlock", None)
+        told |= values if values is not None else {"message": record.getMessage()}
+        if traces := _traces(self, record):
+            told["traceback"] = "\n".join(traces)
+        return json.dumps(plain(told), default=str)
+
+
+def _at(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _traces(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:
+    traces = []
+    if record.exc_info:
+        traces.append(formatter.formatException(record.exc_info))
+    if record.stack_info:
+        traces.append(formatter.formatStack(record.stack_info))
+    return traces

@@ -1,0 +1,99 @@
+"""Options that several commands share, and the kinds of values they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from rowlock._durations import to_delay
+from rowlock._errors import UsageError
+from rowlock._options import check_name
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What a store's column of ids holds.
+LARGEST_ID = 2**63 - 1
+JOB_ID = click.IntRange(1, LARGEST_ID)
+
+
+def read_name(
+    _ctx: click.Context, param: click.Parameter, value: str | None
+) -> str | None:
+    """Read a task, a queue or a key: a text that a store takes."""
+    return None if value is None else check_name(value, param.opts[0])
+
+
+def read_names(
+    _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Read names, None where there are none."""
+    return tuple(check_name(value, param.opts[0]) for value in values) or None
+
+
+def read_seconds(
+    _ctx: click.Context, param: click.Parameter, value: str | None
+) -> timedelta | None:
+    """Read a duration in seconds, with or without a fraction."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        msg = f"{param.opts[0]} takes a number of seconds, not {value!r}."
+        raise UsageError(msg) from None
+    return to_delay(seconds, param.opts[0])
+
+
+def read_instant(
+    _ctx: click.Context, param: click.Parameter, value: str | None
+) -> datetime | None:
+    """Read an instant with its time zone, as ISO-8601 writes it."""
+    if value is None:
+        return None
+    example = "write it as 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00"
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        msg = f"{param.opts[0]} takes an instant, not {value!r}: {example}."
+        raise UsageError(msg) from None
+    if instant.utcoffset() is None:
+        msg = f"{param.opts[0]} has no time zone in {value!r}: {example}."
+        raise UsageError(msg)
+    return instant
+
+
+def app_option(function: F) -> F:
+    """Add `-A`, which names the app."""
+    return click.option(
+        "-A",
+        "--app",
+        "named_app",
+        metavar="MODULE:ATTRIBUTE",
+        default=None,
+        help="The app, as in shop:app; else ROWLOCK_APP, else pyproject.toml.",
+    )(function)
+
+
+def database_option(function: F) -> F:
+    """Add `--database`, for commands that need no handlers."""
+    return click.option(
+        "--database",
+        metavar="URL",
+        default=None,
+        help="Where the jobs are; else the app's, else ROWLOCK_DATABASE_URL, else"
+        " DATABASE_URL, else sqlite:///rowlock.db.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """Add `--json`."""
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        default=False,
+        help="Print one JSON document.",
+    )(function)

@@ -1,0 +1,127 @@
+"""`rowlock worker`: a process that runs jobs until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from rowlock._errors import RowlockError
+from rowlock.cli import logs
+from rowlock.cli.discovery import find_app
+from rowlock.cli.errors import exit_code, leaf
+from rowlock.cli.parameters import read_names, read_seconds
+
+if TYPE_CHECKING:
+    from rowlock._app import App
+    from rowlock._worker.worker import Worker
+
+# How long exit hooks, and threads that a handler left behind, may hold up the end.
+LONGEST_EXIT_S = 5.0
+
+
+@click.command(
+    epilog="Example: rowlock worker shop:app --queue mail --concurrency 20",
+    short_help="Run jobs until stopped.",
+)
+@click.argument("app", metavar="[MODULE:ATTRIBUTE]", required=False, default=None)
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    default=(),
+    callback=read_names,
+    metavar="QUEUE",
+    help="Claim from this queue only; may be given several times.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="How many jobs run at once.",
+)
+@click.option(
+    "--lease",
+    default=None,
+    callback=read_seconds,
+    metavar="SECONDS",
+    help="For how long a claim is exclusive unless renewed; else the app's (300).",
+)
+@click.option(
+    "--shutdown-timeout",
+    default="15",
+    show_default=True,
+    callback=read_seconds,
+    metavar="SECONDS",
+    help="How long stopping may take; two thirds of it wait for running jobs.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="info",
+    show_default=True,
+    help="What is logged.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object a line.",
+)
+def worker(
+    app: str | None,
+    *,
+    queues: tuple[str, ...] | None,
+    concurrency: int,
+    lease: timedelta | None,
+    shutdown_timeout: timedelta,
+    log_level: str,
+    log_format: logs.Format,
+) -> int:
+    """
+    Run the jobs of an app's tasks until stopped.
+
+    The app is named as module:attribute, as in shop:app for the app in shop.py; else
+    by ROWLOCK_APP, else in pyproject.toml. SIGTERM and Ctrl-C stop it: it claims no
+    more, waits for what runs, and ends with 0, or with 1 where it had to leave a job
+    behind. A second Ctrl-C ends it at once.
+    """
+    logs.set_up(log_level, log_format)
+    found = find_app(app)
+    return asyncio.run(
+        _run(
+            found,
+            found.worker(
+                concurrency=concurrency,
+                queues=queues,
+                lease=lease,
+                shutdown_timeout=shutdown_timeout,
+            ),
+        )
+    )
+
+
+async def _run(app: App, worker: Worker) -> int:
+    from rowlock.cli.signals import StopSignals, end_at_once, end_soon, logger
+
+    StopSignals(worker.stop)
+    await app.open()
+    if getattr(app.store, "is_new", False):
+        logger.warning("%s is new and empty: no job was here before.", app.url)
+    try:
+        abandoned = await worker.run()
+    except Exception as error:
+        if not isinstance(leaf(error), RowlockError):
+            # No mistake of the user's: whoever mends it needs to see where.
+            logger.critical("The worker failed.", exc_info=True)
+        end_soon(exit_code(error), LONGEST_EXIT_S)
+        raise
+    if abandoned:
+        end_at_once(1)
+    await app.close()
+    end_soon(0, LONGEST_EXIT_S)
+    return 0

@@ -1,0 +1,115 @@
+"""
+Keeping the write-ahead log short, one process at a time.
+
+SQLite before 3.51.3 can damage a file where a second checkpoint begins right after a
+complete one, while another connection begins the log anew (sqlite.org/wal.html, "the
+WAL-reset bug"). So connections here don't checkpoint by themselves. A process takes a
+lock on a file beside the database, commits, and only then copies: its own commit isn't
+copied yet, and nobody else copies, so the log can't have been copied whole. It keeps
+the lock until it has copied everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING
+
+from rowlock.stores.sqlite.connection import WAL_LIMIT
+from rowlock.stores.sqlite.statements import SQL
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: connections checkpoint by themselves
+    IS_ELECTED = False
+else:
+    IS_ELECTED = True
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+# Above this, readers that follow each other without a gap are waited for a moment:
+# while the log is copied whole, new ones don't need it.
+_LONG = 32 * 2**20
+_READERS_PATIENCE = "PRAGMA busy_timeout = 100"
+_NO_PATIENCE = "PRAGMA busy_timeout = 0"
+
+_SOONEST = 0.1  # seconds between two tries; doubled while a long reader is in the way
+_LATEST = 5.0
+
+
+class Checkpoint:
+    """The log of one database, as its writer sees it."""
+
+    def __init__(self, path: str, folder: Path) -> None:
+        self._log = f"{path}-wal"
+        self._folder = folder
+        self._lock: int | None = None
+        self._interval = _SOONEST
+        self._next_at: float | None = None
+        self._is_possible = IS_ELECTED
+
+    def due_in(self) -> float | None:
+        """Tell in how many seconds to try again though nothing is written."""
+        if self._next_at is None:
+            return None
+        return max(0.0, self._next_at - time.monotonic())
+
+    def after_commit(self, connection: sqlite3.Connection) -> None:
+        """Copy the log where it has grown long and it is this process's turn."""
+        if self._lock is not None:
+            if self._next_at is None or time.monotonic() >= self._next_at:
+                self.run(connection)
+        elif self._is_possible and self._size() > WAL_LIMIT:
+            self._take_turn()
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        """Copy what can be copied; the turn is over when that is everything."""
+        self._next_at = time.monotonic() + self._interval
+        self._interval = min(2 * self._interval, _LATEST)
+        if self._size() > _LONG:
+            connection.execute(_READERS_PATIENCE)
+            try:
+                found = connection.execute(SQL["truncate"]).fetchone()
+            finally:
+                connection.execute(_NO_PATIENCE)
+        else:
+            found = connection.execute(SQL["checkpoint"]).fetchone()
+        _, frames, copied = found
+        if frames == copied:
+            self.close()
+
+    def close(self) -> None:
+        """Give the turn to another process."""
+        if self._lock is not None:
+            # A child forked meanwhile has the lock's file open too.
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of the turn's file, which a forked child has from its parent."""
+        self._next_at = None
+        self._interval = _SOONEST
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _take_turn(self) -> None:
+        try:
+            self._folder.mkdir(exist_ok=True)
+            lock = os.open(self._folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError:
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+        else:
+            self._lock = lock
+
+    def _size(self) -> int:
+        with contextlib.suppress(OSError):
+            return os.stat(self._log).st_size
+        return 0

@@ -1,0 +1,231 @@
+"""
+One database as this process has it open: its threads, and who sleeps on it.
+
+The threads start when they are needed and after a fork anew. In memory the one
+connection writes and reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakSet
+
+from rowlock._errors import ConfigError
+from rowlock.stores.grace import Grace
+from rowlock.stores.sqlite import connection as connections
+from rowlock.stores.sqlite import errors, migrate, rows
+from rowlock.stores.sqlite.between import FileBetween, MemoryBetween
+from rowlock.stores.sqlite.checkpoint import IS_ELECTED
+from rowlock.stores.sqlite.connection import MEMORY
+from rowlock.stores.sqlite.thread import Pending, Run, Thread, Work, closed
+from rowlock.stores.sqlite.wake import News
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock._clock import Clock
+    from rowlock._store import Migration
+    from rowlock.stores.sqlite.connection import Trace
+
+R = TypeVar("R")
+
+
+class Database:
+    """What runs on a database: writes in one thread, reads in another."""
+
+    def __init__(
+        self, path: str, *, synchronous: str, clock: Clock, trace: Trace | None
+    ) -> None:
+        self.path = path
+        self.is_new = False
+        self.grace = Grace(clock)
+        self.news = News(clock, self.nudge)
+        self._synchronous = synchronous
+        self._clock = clock
+        self._trace = trace
+        self._forget()
+        self._is_open = False
+        _databases.add(self)
+
+    async def open(self) -> Sequence[Migration]:
+        """Connect and migrate what is pending; a second time does nothing."""
+        with self._lock:
+            if self._is_open:
+                return ()
+            if self._writer is None:
+                self._writer = self._start_writer()
+            writer = self._writer
+        try:
+            await asyncio.wrap_future(writer.connected)
+        except Exception:
+            with self._lock:
+                if self._writer is writer:
+                    self._writer = None
+            raise
+        with self._lock:
+            applied = () if self._is_open else self._applied
+            self._is_open = True
+        return applied
+
+    async def pending(self) -> Sequence[Migration]:
+        """Name what `open` would apply, and change nothing."""
+        if self.path != MEMORY and Path(self.path).exists():
+            return await asyncio.to_thread(self._read_pending)
+        return () if self._is_open else migrate.all_migrations()
+
+    async def close(self) -> None:
+        """Finish what was handed over, then let go of the connections."""
+        with self._lock:
+            threads = [thread for thread in (self._reader, self._writer) if thread]
+            self._reader = self._writer = None
+            self._is_open = False
+        for thread in threads:
+            thread.stop()
+        for thread in threads:
+            await asyncio.wrap_future(thread.ended)
+
+    async def write(
+        self, run: Run[R], *, peek: Run[R | Pending] | None = None, news: bool = False
+    ) -> R:
+        """Run something in a transaction of its own; `news`: it may make jobs due."""
+        writer = self._for_writing()
+        return await asyncio.wrap_future(
+            writer.submit(Work(run, peek=peek, news=news))
+        )
+
+    async def read(self, run: Run[R]) -> R:
+        """Run something that only reads, on a snapshot."""
+        reader = self._for_reading()
+        return await asyncio.wrap_future(reader.submit(Work(None, peek=run)))
+
+    def lent(self) -> None:
+        """Note what was written on a connection that a user has lent."""
+        between = self._between
+        if isinstance(between, FileBetween):
+            between.lent()
+
+    def nudge(self) -> None:
+        """Have the writer look whether anybody sleeps."""
+        writer = self._writer
+        if writer is not None:
+            writer.nudge()
+
+    def _for_writing(self) -> Thread:
+        writer = self._writer
+        if writer is not None and self._is_open and writer.is_live:
+            return writer
+        with self._lock:
+            if not self._is_open:
+                raise closed(self.path)
+            if self._writer is None or not self._writer.is_live:
+                self._writer = self._start_writer()
+            return self._writer
+
+    def _for_reading(self) -> Thread:
+        if self.path == MEMORY:
+            return self._for_writing()
+        reader = self._reader
+        if reader is not None and self._is_open and reader.is_live:
+            return reader
+        with self._lock:
+            if not self._is_open:
+                raise closed(self.path)
+            if self._reader is None or not self._reader.is_live:
+                self._reader = Thread(
+                    "rowlock-sqlite-reader",
+                    self.path,
+                    partial(connections.connect_reader, self.path, trace=self._trace),
+                    self._clock,
+                )
+                self._reader.start()
+            return self._reader
+
+    def _start_writer(self) -> Thread:
+        if self.path == MEMORY and self._is_open:
+            msg = (
+                "The database in memory stays with the process that opened it, and this"
+                " one was forked from that: use a file."
+            )
+            raise ConfigError(msg)
+        self.grace = Grace(self._clock)  # a fresh process is in its grace
+        self._between = (
+            MemoryBetween(self.news, self.grace)
+            if self.path == MEMORY
+            else FileBetween(self.path, self.news, self.grace, self.nudge)
+        )
+        writer = Thread(
+            "rowlock-sqlite-writer",
+            self.path,
+            self._connect,
+            self._clock,
+            self._between,
+        )
+        writer.start()
+        return writer
+
+    def _connect(self) -> sqlite3.Connection:
+        """Connect and migrate, in the writer's thread."""
+        is_file = self.path != MEMORY
+        if is_file:
+            connections.check_path(self.path)
+        is_new = is_file and not Path(self.path).exists()
+        try:
+            connection = connections.connect_writer(
+                self.path,
+                synchronous=self._synchronous,
+                autocheckpoint=not IS_ELECTED,
+                trace=self._trace,
+            )
+            try:
+                now = rows.to_micros(self._clock.now())
+                self._applied = migrate.migrate(connection, now, path=self.path)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise errors.translate(error, self.path, opening=True) from error
+        self.is_new = is_new and bool(self._applied)
+        return connection
+
+    def _read_pending(self) -> Sequence[Migration]:
+        try:
+            connection = connections.connect_reader(self.path, trace=self._trace)
+            try:
+                return migrate.pending(connection, self.path)
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise errors.translate(error, self.path, opening=True) from error
+
+    def _forget(self) -> None:
+        """Begin without threads; in a forked child its parent's are none of its own."""
+        self._lock = threading.Lock()
+        self._writer: Thread | None = None
+        self._reader: Thread | None = None
+        self._between: MemoryBetween | FileBetween | None = None
+        self._applied: Sequence[Migration] = ()
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child, without a touch on its parent's connections."""
+        if self._between is not None:
+            self._between.forget()
+        self._forget()
+        self.news = News(self._clock, self.nudge)
+
+
+_databases: WeakSet[Database] = WeakSet()
+
+
+def _after_fork() -> None:
+    for database in tuple(_databases):
+        database.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

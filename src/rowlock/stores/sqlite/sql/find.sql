@@ -1,0 +1,7 @@
+-- How these jobs stand, for a verb to decide on; missing ids are left out. Under the
+-- write lock, so that it still holds when the verb writes.
+SELECT
+    id, status, claims, attempts, worker, started_at, cancel_requested_at, task,
+    idempotency_key
+FROM rowlock_rows
+WHERE id IN (SELECT value FROM json_each(:ids));

@@ -1,0 +1,2 @@
+-- Drops pauses that have ended. Under the write lock.
+DELETE FROM rowlock_pauses WHERE until <= :now;

@@ -1,0 +1,11 @@
+-- Ids of jobs that fit, of these only, newest first. Locks nothing.
+SELECT id FROM rowlock_rows
+WHERE id IN (SELECT value FROM json_each(:ids))
+    AND id < coalesce(:after, 9223372036854775807)
+    AND (:status IS NULL OR status = :status)
+    AND (:idempotency_key IS NULL OR idempotency_key = :idempotency_key)
+    AND (:task IS NULL OR task = :task)
+    AND (:queue IS NULL OR queue = :queue)
+    AND (:created_before IS NULL OR created_at <= :created_before)
+ORDER BY id DESC
+LIMIT :limit;

@@ -1,0 +1,10 @@
+-- Ids of running jobs that fit, newest first. Needs rowlock_leases: few among many finished
+-- ones are found without reading those. Locks nothing.
+SELECT id FROM rowlock_rows INDEXED BY rowlock_leases
+WHERE status = 'running'
+    AND id < coalesce(:after, 9223372036854775807)
+    AND (:task IS NULL OR task = :task)
+    AND (:queue IS NULL OR queue = :queue)
+    AND (:created_before IS NULL OR created_at <= :created_before)
+ORDER BY id DESC
+LIMIT :limit;

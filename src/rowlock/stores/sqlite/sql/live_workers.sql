@@ -1,0 +1,11 @@
+-- Workers seen within their lease, and how many jobs each runs. Needs rowlock_held.
+-- Locks nothing.
+SELECT
+    id, host, pid, version, tasks, queues, concurrency, lease, started_at, seen_at,
+    (
+        SELECT count(*) FROM rowlock_rows
+        WHERE status = 'running' AND worker = rowlock_workers.id
+    )
+FROM rowlock_workers
+WHERE seen_at + lease >= :now
+ORDER BY id;

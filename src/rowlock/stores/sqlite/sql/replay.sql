@@ -1,0 +1,15 @@
+-- Puts one failed or cancelled job back to pending, its history kept. Under the write
+-- lock, after blocking.sql has found its key free (law 10).
+UPDATE rowlock_rows
+SET
+    status = 'pending',
+    run_at = :run_at,
+    expires_at = NULL,
+    failures = 0,
+    losses = 0,
+    suspect = 0,
+    worker = NULL,
+    cancel_requested_at = NULL,
+    finished_at = NULL,
+    updated_at = :now
+WHERE id = :id AND status IN ('failed', 'cancelled');

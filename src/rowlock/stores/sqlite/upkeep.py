@@ -1,0 +1,88 @@
+"""
+Upkeep: what expires, what is pruned, and who is known to live.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rowlock._store import Pruned, Retention
+from rowlock.stores.sqlite import rows
+from rowlock.stores.sqlite.statements import SQL
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from rowlock._store import TaskInfo, WorkerInfo
+
+_FORGOTTEN_AFTER = timedelta(days=1)
+
+
+def prune(
+    connection: sqlite3.Connection, now: int, retention: Retention, *, limit: int
+) -> Pruned:
+    """Expire what was never started in time, delete what finished long ago (law 12)."""
+    expired = connection.execute(SQL["expire"], {"now": now, "limit": limit}).fetchall()
+    entry = rows.to_json({"event": "expired", "at": rows.iso(now)})
+    connection.executemany(
+        SQL["add_error"],
+        [{"id": job_id, "entry": entry, "last_error": None} for (job_id,) in expired],
+    )
+    deleted = connection.execute(
+        SQL["prune"],
+        {
+            "succeeded": now - rows.to_span(retention.succeeded),
+            "cancelled": now - rows.to_span(retention.cancelled),
+            "failed": now - rows.to_span(retention.failed),
+            "limit": limit,
+        },
+    ).rowcount
+    connection.execute(
+        SQL["forget_workers"], {"since": now - rows.to_span(_FORGOTTEN_AFTER)}
+    )
+    connection.execute(SQL["forget_pauses"], {"now": now})
+    return Pruned(expired=len(expired), deleted=deleted)
+
+
+def register(
+    connection: sqlite3.Connection,
+    now: int,
+    worker: WorkerInfo,
+    tasks: Sequence[TaskInfo],
+    *,
+    stopped: bool,
+) -> None:
+    """Show a worker and its tasks to operators, or that it has stopped."""
+    if stopped:
+        connection.execute(SQL["drop_worker"], {"id": worker.id})
+    else:
+        connection.execute(
+            SQL["add_worker"],
+            {
+                "id": worker.id,
+                "host": worker.host,
+                "pid": worker.pid,
+                "version": worker.version,
+                "tasks": rows.to_json(list(worker.tasks)),
+                "queues": (
+                    None if worker.queues is None else rows.to_json(list(worker.queues))
+                ),
+                "concurrency": worker.concurrency,
+                "lease": rows.to_span(worker.lease),
+                "now": now,
+            },
+        )
+    connection.executemany(
+        SQL["add_task"],
+        [
+            {
+                "name": task.name,
+                "queue": task.queue,
+                "defaults": rows.to_json(task.defaults),
+                "now": now,
+            }
+            for task in tasks
+        ],
+    )

@@ -1,0 +1,200 @@
+"""
+The laws as plain Python over a dict: what a store may answer, and what then stands.
+
+A method is told the answer, says whether the laws allow it, and moves on as the store
+has. What no law fixes is the store's: ids, and from which of several queues it claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from rowlock._job import JSON, Claim, ClaimKey, NewJob, Outcome, Status
+from rowlock._store import Answer, Claimed, Demand, Renewal, Retention, Settled
+from rowlock.testing import FakeClock
+
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = Status
+DAY, FOREVER = timedelta(days=1), timedelta(days=10**6)
+ENDED = {SUCCEEDED, FAILED, CANCELLED}
+MAY = {"cancel": {PENDING, RUNNING}, "replay": ENDED - {SUCCEEDED}, "move": {PENDING}}
+
+
+@dataclass
+class Row:
+    id: int
+    task: str
+    queue: str
+    priority: int
+    idempotency_key: str | None
+    expires_at: datetime | None
+    run_at: datetime
+    status: Status = PENDING
+    claims: int = 0
+    attempts: int = 0
+    failures: int = 0
+    losses: int = 0
+    worker: str | None = None
+    leased_until: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    cancel_requested_at: datetime | None = None
+    state: JSON = None
+    errors: list[str] = field(default_factory=list)
+    alone: bool = False
+    abandoned: bool = False
+
+
+class Model:
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.rows: dict[int, Row] = {}
+        self.pauses: dict[tuple[str | None, str | None], datetime | None] = {}
+        self.last_id = 0
+
+    def holder(self, job: Row | NewJob) -> int | None:
+        """Law 10: which unfinished job holds the key of this one."""
+        name = job.task, job.idempotency_key
+        rows = (r for r in self.rows.values() if (r.task, r.idempotency_key) == name)
+        return next((r.id for r in rows if name[1] and not r.status.is_final), None)
+
+    def held(self, key: ClaimKey) -> Row | None:
+        """Law 6, the fence: the row, where this very claim holds it."""
+        row = self.rows.get(key.job_id)
+        return row if row and (row.status, row.claims) == (RUNNING, key.claim) else None
+
+    def enqueue(self, jobs: Sequence[NewJob], ids: Sequence[int | None]) -> None:
+        """Laws 1, 10 and 20."""
+        now = self.clock.now()
+        for new, job_id in zip(jobs, ids, strict=True):
+            assert (job_id is None) == (self.holder(new) is not None)
+            if job_id is not None:
+                assert job_id > self.last_id
+                self.last_id = job_id
+                of_it = (new.task, new.queue, new.priority, new.idempotency_key)
+                due = new.run_at or now + new.delay
+                self.rows[job_id] = Row(job_id, *of_it, new.expires_at, due)
+
+    def has_expired(self, row: Row) -> bool:
+        is_late = row.expires_at is not None and row.expires_at < self.clock.now()
+        return is_late and row.status is PENDING and row.attempts == 0
+
+    def fitting(self, demand: Demand) -> list[Row]:
+        """Law 4: what the demand may get, now or later, in the order to get it."""
+        now = self.clock.now()
+        paused = {name for name, end in self.pauses.items() if not end or end > now}
+        rows = [
+            row
+            for row in self.rows.values()
+            if row.status is PENDING
+            and row.task in demand.tasks
+            and (demand.queues is None or demand.queues.get(row.queue, 0) > 0)
+            and not paused & {(row.queue, None), (None, row.task)}
+            and not self.has_expired(row)
+        ]
+        return sorted(rows, key=lambda row: (-row.priority, row.run_at, row.id))
+
+    def claim(self, demand: Demand, claimed: Claimed, *, alone: bool) -> None:
+        """Laws 3, 4, 5, 11, 13 and 16."""
+        now, wanted = self.clock.now(), self.fitting(demand)
+        due = [row for row in wanted if row.run_at <= now]
+        limits = demand.queues or {row.queue: demand.total for row in due}
+        lines = {name: [row.id for row in due if row.queue == name] for name in limits}
+        room = sum(min(limits[name], len(line)) for name, line in lines.items())
+        assert (claimed.now, len(claimed.claims)) == (now, min(demand.total, room))
+        for name, line in lines.items():
+            ids = [held.job_id for held in claimed.claims if held.queue == name]
+            assert ids == line[: min(len(ids), limits[name])]
+        for held in claimed.claims:
+            row = self.rows[held.job_id]
+            assert held.key == (row.id, row.claims + 1)
+            row.status, row.worker, row.started_at = RUNNING, held.worker, now
+            row.claims, row.attempts = row.claims + 1, row.attempts + 1
+            row.leased_until, row.alone, row.abandoned = held.leased_until, alone, False
+        # An early look costs nothing; a late one is against law 19.
+        planned = min((row.run_at for row in wanted if row.run_at > now), default=None)
+        assert planned is None or (claimed.next_due and claimed.next_due <= planned)
+
+    def renew(self, keys: Collection[ClaimKey], told: Renewal) -> list[Row]:
+        """Law 8; the rows to extend."""
+        rows = {key: row for key in keys if (row := self.held(key))}
+        asked = frozenset(key for key, row in rows.items() if row.cancel_requested_at)
+        assert told == Renewal(lost=frozenset(keys) - set(rows), cancelled=asked)
+        return list(rows.values())
+
+    def finish(self, outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> None:
+        """Laws 6 and 7."""
+        for outcome, answer in zip(outcomes, settled, strict=True):
+            row = self.held(outcome.key)
+            assert (answer.key, answer.accepted) == (outcome.key, row is not None)
+            if row is not None:
+                self.end(row, outcome)
+            now = self.rows.get(outcome.key.job_id)
+            stands = (now.status, now.claims) if now else (None, None)
+            assert (answer.status, answer.claims) == stands
+            is_back = row is not None and row.status is PENDING
+            assert answer.run_at == (row.run_at if row and is_back else None)
+            self.enqueue(outcome.spawned if row else (), answer.spawned)
+
+    def end(self, row: Row, outcome: Outcome) -> None:
+        """Law 21, and what an outcome charges."""
+        now, row.status, row.leased_until = self.clock.now(), outcome.status, None
+        if row.cancel_requested_at and row.status is not SUCCEEDED:
+            row.status = CANCELLED
+        if row.status is PENDING:
+            row.run_at = now + outcome.delay
+        else:
+            row.finished_at = max(now, row.started_at or now)
+        row.attempts -= outcome.unstarted
+        row.failures += outcome.failed
+        row.losses += outcome.lost
+        if outcome.error is not None:
+            row.errors = [*row.errors, str(outcome.error["message"])][-10:]
+
+    def lost(self, claims: Sequence[Claim], limit: int, worker: str | None) -> None:
+        """Laws 9 and 13."""
+        over = {(r.id, r.claims) for r in self.rows.values() if self.is_lost(r, worker)}
+        keys = {held.key for held in claims}
+        assert keys <= over
+        assert len(claims) == len(keys) == min(limit, len(over))
+
+    def is_lost(self, row: Row, worker: str | None) -> bool:
+        if worker is not None:
+            return row.status is RUNNING and row.worker == worker
+        return row.leased_until is not None and row.leased_until < self.clock.now()
+
+    def prune(self, retention: Retention, left: Collection[int]) -> None:
+        """Law 12, once prune had nothing left to do."""
+        now = self.clock.now()
+        for row in list(self.rows.values()):
+            if self.has_expired(row):
+                row.status, row.finished_at = CANCELLED, now
+            kept = getattr(retention, row.status, FOREVER)
+            age = now - (row.finished_at or now)
+            assert age <= kept + DAY if row.id in left else age >= kept
+            if row.id not in left:
+                del self.rows[row.id]
+
+    def operate(self, verb: str, answers: Sequence[Answer], by: str) -> None:
+        """Cancel, replay (of one key the newest), move, delete: laws 10 and 21."""
+        now = self.clock.now()
+        for answer in sorted(answers, key=lambda answer: -answer.job_id):
+            row = self.rows.get(answer.job_id)
+            may = row is not None and row.status in MAY.get(verb, ENDED)
+            blocker = self.holder(row) if row and may and verb == "replay" else None
+            assert (answer.done, answer.blocked_by) == (may and not blocker, blocker)
+            if row is None or not answer.done:
+                assert answer.status == (row and row.status)
+                continue
+            if not (row.status is RUNNING and row.cancel_requested_at):
+                row.errors = [*row.errors, by][-10:]
+            if verb == "delete":
+                del self.rows[row.id]
+            elif verb == "replay":
+                row.status, row.run_at, row.failures, row.losses = PENDING, now, 0, 0
+                row.cancel_requested_at = row.expires_at = row.finished_at = None
+            elif verb == "cancel" and row.status is RUNNING:
+                row.cancel_requested_at = row.cancel_requested_at or now
+            elif verb == "cancel":
+                row.status, row.finished_at = CANCELLED, now

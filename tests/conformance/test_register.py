@@ -1,0 +1,115 @@
+"""Register: workers and tasks as operators see them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from rowlock._store import Store, TaskInfo, WorkerInfo
+from rowlock.testing import FakeClock
+
+from .given import LEASE, ClaimOne, ClaimSome, Enqueue, OpenAnother, dead
+
+WORKER = WorkerInfo(
+    id="w1",
+    host="web-1",
+    pid=4242,
+    version="0.1.0",
+    tasks=("bill", "mail"),
+    queues=None,
+    concurrency=5,
+    lease=LEASE,
+)
+TASKS = [
+    TaskInfo(name="mail", queue="mail", defaults={"max_attempts": 5}),
+    TaskInfo(name="bill", queue="default", defaults={}),
+]
+
+
+async def workers(store: Store) -> dict[str, WorkerInfo]:
+    return {worker.id: worker for worker in (await store.stats()).workers}
+
+
+async def test_a_worker_is_shown_as_it_registered(
+    store: Store, clock: FakeClock
+) -> None:
+    await store.register(WORKER, TASKS)
+
+    assert await workers(store) == {
+        "w1": replace(WORKER, started_at=clock.now(), seen_at=clock.now())
+    }
+
+
+async def test_a_worker_of_named_queues_says_which(store: Store) -> None:
+    await store.register(replace(WORKER, queues=("fast", "slow")), TASKS)
+
+    assert (await workers(store))["w1"].queues == ("fast", "slow")
+
+
+async def test_registering_again_keeps_when_it_started(
+    store: Store, clock: FakeClock
+) -> None:
+    started = clock.now()
+    await store.register(WORKER, TASKS)
+    clock.advance(10)
+
+    await store.register(replace(WORKER, concurrency=9), TASKS)
+
+    (worker,) = (await workers(store)).values()
+    assert worker.concurrency == 9
+    assert worker.started_at == started
+    assert worker.seen_at == clock.now()
+
+
+async def test_a_stopped_worker_is_not_shown(store: Store) -> None:
+    await store.register(WORKER, TASKS)
+    await store.register(replace(WORKER, id="w2"), TASKS)
+
+    await store.register(WORKER, TASKS, stopped=True)
+
+    assert set(await workers(store)) == {"w2"}
+
+
+async def test_renewing_is_the_sign_of_life(store: Store, clock: FakeClock) -> None:
+    await store.register(WORKER, TASKS)
+    await store.register(replace(WORKER, id="silent"), TASKS)
+
+    for _ in range(12):
+        clock.advance(LEASE / 3)
+        await store.renew((), worker="w1", lease=LEASE)
+
+    assert set(await workers(store)) == {"w1"}
+    assert (await workers(store))["w1"].seen_at == clock.now()
+
+
+async def test_a_worker_is_live_for_a_lease(store: Store, clock: FakeClock) -> None:
+    await store.register(WORKER, TASKS)
+
+    clock.advance(LEASE - timedelta(seconds=1))
+
+    assert set(await workers(store)) == {"w1"}
+
+
+async def test_a_worker_shows_how_many_it_runs(
+    store: Store, enqueue: Enqueue, claim: ClaimSome, claim_one: ClaimOne
+) -> None:
+    await store.register(WORKER, TASKS)
+    await store.register(replace(WORKER, id="w2"), TASKS)
+    await enqueue(4)
+    held = (await claim(3, worker="w1")).claims
+    await store.finish([dead(held[0].key)])
+    await claim_one(worker="w2")
+
+    running = {each.id: each.running for each in (await workers(store)).values()}
+
+    assert running == {"w1": 2, "w2": 1}
+
+
+async def test_workers_of_all_processes_are_shown(
+    store: Store, open_another: OpenAnother
+) -> None:
+    another = await open_another()
+    await store.register(WORKER, TASKS)
+    await another.register(replace(WORKER, id="w2"), TASKS)
+
+    assert set(await workers(store)) == set(await workers(another)) == {"w1", "w2"}

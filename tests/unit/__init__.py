@@ -1,0 +1,1 @@
+"""Tests of what is pure: no store, no clock, no sleep."""
