@@ -67,8 +67,8 @@ class Gate:
 
     async def passed(self) -> None:
         """Wait until it is open."""
-        while not self.is_open():
-            await asyncio.sleep(0.01)  # another process opens it, and tells nobody
+        while not self.is_open():  # noqa: ASYNC110 - another process opens it
+            await asyncio.sleep(0.01)  # and tells nobody
 
 
 def read(folder: Path) -> list[Record]:

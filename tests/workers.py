@@ -23,8 +23,8 @@ from .serve import Settings
 ROOT = Path(__file__).parent.parent
 START_S = 15.0  # two busy cores, and an interpreter that imports everything
 
-# The shortest lease there is, and when a claim whose worker died is recovered by another
-# at the latest: the lease, a round of the recover loop, and some for busy cores.
+# The shortest lease there is, and how long it takes at most until the claim of a worker
+# that died is recovered: the lease, a round of the recover loop, some for busy cores.
 LEASE_S = 1.0
 RECOVERED_S = LEASE_S * (1 + 0.25 * 1.2) + 1.5
 
@@ -74,7 +74,9 @@ class WorkerProcess:
             self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-        return f"{self.name} exited with {code}:\n{self.log.read_text()}" if has_died else None
+        if not has_died:
+            return None
+        return f"{self.name} exited with {code}:\n{self.log.read_text()}"
 
     def _signal(self, number: signal.Signals) -> None:
         if number in (signal.SIGKILL, signal.SIGTERM):
@@ -139,7 +141,7 @@ class Workers:
         return process
 
     def records(self, what: str | None = None, **of: object) -> list[Record]:
-        """Read what was recorded so far; `process=` and the event's own fields choose."""
+        """Read what was recorded; `process=` and the event's own fields choose."""
         return [
             record
             for record in journal.read(self._folder)
@@ -155,7 +157,7 @@ class Workers:
     ) -> list[Record]:
         """Wait until so many such events were recorded; all there are."""
 
-        def recorded() -> list[Record]:
+        async def recorded() -> list[Record]:
             records = self.records(what, **of)
             return records if len(records) >= count else []
 

@@ -303,7 +303,7 @@ class Events:
 
 def log(event: Event) -> None:
     """
-    Write an event to the log: its name is the message, `extra["rowlock"]` its fields.
+    Write an event to the log; `extra["rowlock"]` has its name (`event`) and fields.
 
     Loggers are `rowlock` and `rowlock.worker`.
     """
@@ -313,7 +313,8 @@ def log(event: Event) -> None:
     told = " ".join(
         f"{name}={_tell(value)}" for name, value in values.items() if value is not None
     )
-    event.logger.log(event.level, "%s %s", event.name, told, extra={"rowlock": values})
+    extra = {"rowlock": {"event": event.name, **values}}
+    event.logger.log(event.level, "%s %s", event.name, told, extra=extra)
 
 
 def _tell(value: object) -> str:
@@ -324,4 +325,5 @@ def _tell(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "-"
     text = str(value)
-    return repr(text) if " " in text else text
+    # An error's text is anybody's: it must not forge a line, nor steer a terminal.
+    return text if text.isprintable() and " " not in text else repr(text)

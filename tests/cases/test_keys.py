@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowlock import App, Filter, Status
-from tests.eventually import finished
+from tests.endings import finished
 from tests.journal import Journal
 from tests.programs import gated
 from tests.workers import Workers

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import pytest
 
 from rowlock import App, Status
 from tests.conformance.stores import StoreCase
-from tests.eventually import eventually, finished
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import Workers
@@ -32,7 +31,7 @@ async def test_b16_a_worker_that_was_stopped_past_its_lease_overwrites_nothing(
 
     frozen.thaw()
     (refused,) = await workers.until("claim.refused", process=frozen.name)
-    after = await app.get(job_id or 0)
+    (after,) = await jobs_of(app, [job_id])
 
     assert (before.status, before.result) == (Status.SUCCEEDED, "other")
     assert after == before
@@ -66,7 +65,7 @@ async def test_b17_jobs_deleted_while_they_run_end_in_one_log_line_each(
         others = await app.enqueue_many(step.job(end="returns") for _ in range(10))
 
         async def all_run() -> bool:
-            jobs = await app.store.get([n for n in (*gone, *others) if n is not None])
+            jobs = await jobs_of(app, [*gone, *others])
             return all(job.status is Status.RUNNING for job in jobs)
 
         await eventually(all_run)
@@ -75,14 +74,18 @@ async def test_b17_jobs_deleted_while_they_run_end_in_one_log_line_each(
             deleted.set()
             jobs = await finished(app, others)
 
-            def refused() -> list[str]:
-                lines = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+            async def refused() -> list[str]:
+                lines = [
+                    r.message for r in caplog.records if r.levelno >= logging.WARNING
+                ]
                 return lines if len(lines) >= len(ends) else []
 
             lines = await eventually(refused)
 
     assert {job.status for job in jobs} == {Status.SUCCEEDED}
-    assert sorted(lines) == [f"claim.refused job_id={job_id} claim=1" for job_id in gone]
+    assert sorted(lines) == [
+        f"claim.refused job_id={job_id} claim=1" for job_id in gone
+    ]
     assert {job.id for job in (await app.list()).jobs} == set(others)
 
 

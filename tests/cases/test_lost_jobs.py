@@ -11,7 +11,8 @@ from rowlock import App, Filter, Job, Retention, Status
 from rowlock._events import Event, UpkeepDone
 from rowlock._store import Pause
 from rowlock.testing import FakeClock
-from tests.eventually import eventually, finished
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import RECOVERED_S, Workers
@@ -121,16 +122,19 @@ async def test_b03_a_backlog_older_than_the_retention_stays(
             await finished(app, [done])
 
             async def failed() -> bool:
-                jobs = await app.store.get([n for n in failing if n is not None])
-                return all(job.failures == 1 for job in jobs)
+                return all(job.failures == 1 for job in await jobs_of(app, failing))
 
             await eventually(failed)
 
         clock.advance(3)
         app.listen(count)
-        for _ in range(3):
+        for rounds in range(3):
+
+            async def has_pruned(rounds: int = rounds) -> bool:
+                return len(pruned) > rounds
+
             async with app.worker():
-                await eventually(lambda rounds=len(pruned): len(pruned) > rounds)
+                await eventually(has_pruned)
 
         page = await app.list(limit=1000)
     assert {job.id for job in page.jobs} == kept

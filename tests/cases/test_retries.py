@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowlock import App, Status, UsageError, current_attempt
-from tests.eventually import finished
+from tests.endings import finished
 
 
 @pytest.mark.parametrize("max_attempts", [1, 2, 3])
@@ -39,9 +39,15 @@ def test_b19_a_limit_below_one_is_refused_where_it_is_declared(
     @app.task
     async def step() -> None: ...
 
-    with pytest.raises(UsageError, match="max_attempts= is a whole number of 1 or more"):
+    with pytest.raises(
+        UsageError, match="max_attempts= is a whole number of 1 or more"
+    ):
         app.task(max_attempts=max_attempts)
-    with pytest.raises(UsageError, match="options\\(max_attempts=\\) is a whole number"):
+    with pytest.raises(
+        UsageError, match="options\\(max_attempts=\\) is a whole number"
+    ):
         step.options(max_attempts=max_attempts)
-    with pytest.raises(UsageError, match="max_attempts= is a whole number of 1 or more"):
+    with pytest.raises(
+        UsageError, match="max_attempts= is a whole number of 1 or more"
+    ):
         App("sqlite://", max_attempts=max_attempts)

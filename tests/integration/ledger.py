@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rowlock import Job, Status
 from rowlock._job import ClaimKey
@@ -81,7 +82,7 @@ def check(job: Job, accounts: Mapping[ClaimKey, Account]) -> None:
         True,
     ], job
     assert job.status == ends[-1].of["status"], job
-    for account, following in zip(of_job, of_job[1:], strict=False):
+    for account, following in pairwise(of_job):
         # Nothing that was handed over after the next claim was given out counts.
         assert following.claimed_at is None or (
             account.ends[0].at < following.claimed_at
@@ -97,7 +98,10 @@ def _check_handler(account: Account, told: str) -> None:
         assert account.handlers == [], told
     else:
         assert account.process == account.ends[0].process, told
-        assert account.handlers == ["started", "raised" if end["failed"] else "returned"]
+        assert account.handlers == [
+            "started",
+            "raised" if end["failed"] else "returned",
+        ]
 
 
 _PARTS = (["started"], ["started", "raised"], ["started", "returned"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 import pytest
 
 from rowlock import App, Status
-from tests.eventually import finished
+from tests.endings import finished
 from tests.integration import ledger
 from tests.journal import Journal
 from tests.programs import chance
@@ -24,9 +25,8 @@ async def test_killed_workers_lose_no_job_and_write_no_outcome_of_a_lost_claim(
     jobs, kills, concurrency = (100, 6, 2) if scale == 1 else (1000, 30, 5)
     chance.register(app, journal)
     tasks = [app.find_task(name) for name in ("gamble", "gamble_in_thread")]
-    processes = [
-        start(label) for label in LABELS
-    ]
+    start = partial(workers.launch, "chance", concurrency=concurrency, lease=2)
+    processes = [start(label) for label in LABELS]
     await workers.until("worker.started", count=len(LABELS), within=15)
     ids = await app.enqueue_many(tasks[n % 2].job() for n in range(jobs))
 
@@ -35,7 +35,7 @@ async def test_killed_workers_lose_no_job_and_write_no_outcome_of_a_lost_claim(
         await asyncio.sleep(1)  # the rhythm of this test: a death a second
         n = choose.randrange(len(processes))
         processes[n].kill()
-        processes[n] = workers.launch("chance", LABELS[n], concurrency=concurrency)
+        processes[n] = start(LABELS[n])
     over = await finished(app, ids, within=120)
 
     accounts = ledger.accounts_of(workers.records())

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from rowlock import App, Backoff, Job, Status
 from rowlock.testing import FakeClock
-from tests.eventually import eventually, finished
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 
 FIRST, SECOND, THIRD = timedelta(seconds=2), timedelta(seconds=4), timedelta(seconds=8)
 MICROSECOND = timedelta(microseconds=1)
@@ -27,17 +28,18 @@ async def test_a_job_is_due_2_then_4_then_8_seconds_after_each_of_its_failures(
     async def look() -> None:
         """Come last: once this has run, everything else that is due has started."""
 
-    async def failed(times: int) -> Job | None:
-        job = await app.get(job_id)
-        return job if (job.failures, job.status) == (times, Status.PENDING) else None
-
     async with app, app.worker():
         job_id = await fail.enqueue()
-        assert job_id is not None
         for failures, delay in enumerate((FIRST, SECOND, THIRD), start=1):
-            job = await eventually(lambda times=failures: failed(times))
-            assert job.run_at == clock.now() + delay
-            assert datetime.fromisoformat(str(job.errors[-1]["ended_at"])) == clock.now()
+
+            async def failed(failures: int = failures) -> Job | None:
+                (job,) = await jobs_of(app, [job_id])
+                return job if job.failures == failures else None
+
+            job = await eventually(failed)
+            ended_at = datetime.fromisoformat(str(job.errors[-1]["ended_at"]))
+            assert ended_at == clock.now()
+            assert job.run_at == ended_at + delay
             clock.advance(delay - MICROSECOND)
             await finished(app, [await look.enqueue()])
             assert len(failed_at) == failures

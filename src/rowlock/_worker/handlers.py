@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from rowlock._job import Claim, Outcome
     from rowlock._worker.finish import Finish
 
-# How long a handler may take to end after it was cancelled. Past its timeout it isn't
-# renewed any more, and less than a third of its lease had gone by then: half of it
-# later there is time left to write what it came to.
+# How long a handler may take to end after it was cancelled: at most so many seconds,
+# and no longer than this share of the lease, which isn't renewed after a timeout. The
+# attempt has failed by then, and must not be recovered as the loss of its worker.
 CANCEL_GRACE_S = 5.0
-CANCEL_GRACE_SHARE = 0.5
+CANCEL_GRACE_SHARE = 0.4
 
 
 class Handlers:

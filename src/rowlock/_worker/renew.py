@@ -101,9 +101,8 @@ class Renew:
 
     async def _turn(self) -> float:
         """Renew once; tell how long to wait before the next time."""
-        now = time.monotonic()
-        keys = [run.key for run in self._runs if not run.is_past_its_timeout(now)]
-        lease_s = self._lease.total_seconds()
+        now, lease_s = time.monotonic(), self._lease.total_seconds()
+        keys = [run.key for run in self._runs if run.is_renewed(now, lease_s)]
         try:
             renewal = await self._store.renew(
                 keys, worker=self._worker, lease=self._lease

@@ -24,6 +24,7 @@ from rowlock._events import (
     WorkerDraining,
     WorkerStarted,
     WorkerStopped,
+    worker_logger,
 )
 from rowlock._options import check_name
 from rowlock._store import TaskInfo, WorkerInfo
@@ -89,6 +90,8 @@ class Worker:
             raise
         if self._running.done():
             self._running.result()
+        # Raised where the block ends, which for a server may be weeks later.
+        self._running.add_done_callback(self._tell_breakdown)
         return self
 
     async def __aexit__(
@@ -156,7 +159,9 @@ class Worker:
         app, store, events = self._app, self._app.store, self._app.events
         self._outage = Outage(self.id, events)
         self._runs = Runs(on_room=self._on_room)
-        self._finish = Finish(store, self._runs, self._outage, events, self._lease)
+        self._finish = Finish(
+            store, self._runs, self._outage, events, clock=app.clock, lease=self._lease
+        )
         self._handlers = Handlers(app, self._runs, self._finish, self._lease)
         self._renew = Renew(
             store,
@@ -242,6 +247,14 @@ class Worker:
                     await self._calm.wait()
             except TimeoutError:
                 return
+
+    def _tell_breakdown(self, running: asyncio.Task[int]) -> None:
+        if not running.cancelled() and (error := running.exception()) is not None:
+            worker_logger.critical(
+                "The worker %s has broken down, and runs no more jobs.",
+                self.id,
+                exc_info=error,
+            )
 
     async def _say_goodbye(self, abandoned: int) -> None:
         try:
