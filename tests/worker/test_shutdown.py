@@ -78,7 +78,7 @@ async def test_an_async_handler_is_cancelled_after_two_thirds_and_released(
     worker.stop()
 
     assert await running == 0
-    assert 0.6 <= time.monotonic() - began
+    assert time.monotonic() - began >= 0.6
     job = await app.get(job_id)
     assert (job.status, job.failures, job.losses) == (Status.PENDING, 0, 0)
     assert (job.attempts, job.worker, job.errors) == (1, None, ())
