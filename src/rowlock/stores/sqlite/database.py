@@ -8,6 +8,7 @@ connection writes and reads.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
-from rowlock._errors import ConfigError
+from rowlock._errors import ConfigError, StoreUnavailable
 from rowlock.stores.grace import Grace
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import errors, migrate, rows
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_log = logging.getLogger("rowlock.store")
+
 
 class Database:
     """What runs on a database: writes in one thread, reads in another."""
@@ -49,8 +52,12 @@ class Database:
         self._synchronous = synchronous
         self._clock = clock
         self._trace = trace
-        self._forget()
+        self._lock = threading.Lock()
         self._is_open = False
+        self._writer: Thread | None = None
+        self._reader: Thread | None = None
+        self._between: MemoryBetween | FileBetween | None = None
+        self._applied: Sequence[Migration] = ()
         _databases.add(self)
 
     async def open(self) -> Sequence[Migration]:
@@ -69,15 +76,15 @@ class Database:
                     self._writer = None
             raise
         with self._lock:
-            applied = () if self._is_open else self._applied
+            applied, self._applied = self._applied, ()
             self._is_open = True
         return applied
 
     async def pending(self) -> Sequence[Migration]:
         """Name what `open` would apply, and change nothing."""
-        if self.path != MEMORY and Path(self.path).exists():
-            return await asyncio.to_thread(self._read_pending)
-        return () if self._is_open else migrate.all_migrations()
+        if self.path == MEMORY:
+            return () if self._is_open else migrate.all_migrations()
+        return await asyncio.to_thread(self._read_pending)
 
     async def close(self) -> None:
         """Finish what was handed over, then let go of the connections."""
@@ -95,9 +102,7 @@ class Database:
     ) -> R:
         """Run something in a transaction of its own; `news`: it may make jobs due."""
         writer = self._for_writing()
-        return await asyncio.wrap_future(
-            writer.submit(Work(run, peek=peek, news=news))
-        )
+        return await asyncio.wrap_future(writer.submit(Work(run, peek=peek, news=news)))
 
     async def read(self, run: Run[R]) -> R:
         """Run something that only reads, on a snapshot."""
@@ -133,18 +138,16 @@ class Database:
         reader = self._reader
         if reader is not None and self._is_open and reader.is_live:
             return reader
-        with self._lock:
-            if not self._is_open:
-                raise closed(self.path)
-            if self._reader is None or not self._reader.is_live:
-                self._reader = Thread(
-                    "rowlock-sqlite-reader",
-                    self.path,
-                    partial(connections.connect_reader, self.path, trace=self._trace),
-                    self._clock,
-                )
-                self._reader.start()
-            return self._reader
+        try:
+            with self._lock:
+                if not self._is_open:
+                    raise closed(self.path)
+                if self._reader is None or not self._reader.is_live:
+                    self._reader = self._start_reader()
+                return self._reader
+        except RuntimeError:
+            # Since Python 3.12 no thread starts at exit. The writer can read too.
+            return self._for_writing()
 
     def _start_writer(self) -> Thread:
         if self.path == MEMORY and self._is_open:
@@ -159,15 +162,28 @@ class Database:
             if self.path == MEMORY
             else FileBetween(self.path, self.news, self.grace, self.nudge)
         )
+        connect = self._reconnect if self._is_open else self._connect
         writer = Thread(
-            "rowlock-sqlite-writer",
-            self.path,
-            self._connect,
-            self._clock,
-            self._between,
+            "rowlock-sqlite-writer", self.path, connect, self._clock, self._between
         )
         writer.start()
         return writer
+
+    def _start_reader(self) -> Thread:
+        connect = partial(connections.connect_reader, self.path, trace=self._trace)
+        reader = Thread("rowlock-sqlite-reader", self.path, connect, self._clock)
+        reader.start()
+        return reader
+
+    def _reconnect(self) -> sqlite3.Connection:
+        """Connect anew, in a forked child or to a file that was replaced."""
+        try:
+            connection = self._connect()
+        except ConfigError as error:
+            # Whoever waits has a store that was open: to them it is away.
+            raise StoreUnavailable(str(error)) from error
+        _log.info("The database %s was opened anew.", self.path)
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
         """Connect and migrate, in the writer's thread."""
@@ -194,6 +210,8 @@ class Database:
         return connection
 
     def _read_pending(self) -> Sequence[Migration]:
+        if not Path(self.path).exists():
+            return migrate.all_migrations()
         try:
             connection = connections.connect_reader(self.path, trace=self._trace)
             try:
@@ -203,19 +221,12 @@ class Database:
         except sqlite3.Error as error:
             raise errors.translate(error, self.path, opening=True) from error
 
-    def _forget(self) -> None:
-        """Begin without threads; in a forked child its parent's are none of its own."""
-        self._lock = threading.Lock()
-        self._writer: Thread | None = None
-        self._reader: Thread | None = None
-        self._between: MemoryBetween | FileBetween | None = None
-        self._applied: Sequence[Migration] = ()
-
     def after_fork(self) -> None:
         """Begin anew in a forked child, without a touch on its parent's connections."""
         if self._between is not None:
             self._between.forget()
-        self._forget()
+        self._lock = threading.Lock()
+        self._writer = self._reader = self._between = None
         self.news = News(self._clock, self.nudge)
 
 

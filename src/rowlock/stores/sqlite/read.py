@@ -1,6 +1,4 @@
-"""
-Reading jobs and figures; each is one snapshot.
-"""
+"""Reading jobs and figures; each is one snapshot."""
 
 from __future__ import annotations
 
@@ -19,11 +17,13 @@ if TYPE_CHECKING:
 
     from rowlock._job import Claim, Job
 
-# Statuses whose jobs are few beside the finished ones: each has a statement on its
-# own index.
-_LISTED_APART = frozenset(
-    {Status.PENDING, Status.RUNNING, Status.FAILED, Status.CANCELLED}
-)
+# Statuses whose jobs are few beside those that succeeded: these are read from an index.
+_LISTINGS = {
+    Status.PENDING: "list_pending",
+    Status.RUNNING: "list_running",
+    Status.FAILED: "list_finished",
+    Status.CANCELLED: "list_finished",
+}
 
 
 class Found(NamedTuple):
@@ -46,7 +46,9 @@ def find(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Foun
     return {row[0]: Found(row[0], Status(row[1]), *row[2:]) for row in found}
 
 
-def get(connection: sqlite3.Connection, _now: int, ids: Sequence[int]) -> tuple[Job, ...]:
+def get(
+    connection: sqlite3.Connection, _now: int, ids: Sequence[int]
+) -> tuple[Job, ...]:
     """Read jobs by id, in the order given; missing ids are left out."""
     found = connection.execute(SQL["get"], {"ids": json.dumps(list(ids))}).fetchall()
     by_id = {row[0]: row for row in found}
@@ -71,7 +73,9 @@ def list_jobs(
             "queue": where.queue,
             "idempotency_key": where.idempotency_key,
             "created_before": (
-                None if where.older_than is None else now - rows.to_span(where.older_than)
+                None
+                if where.older_than is None
+                else now - rows.to_span(where.older_than)
             ),
             "after": after,
             # One more tells whether another page follows.
@@ -90,9 +94,9 @@ def _listing(where: Filter) -> str:
         return "list_by_ids"
     if where.idempotency_key is not None:
         return "list_by_key"
-    if where.status in _LISTED_APART:
-        return f"list_{where.status}"
-    return "list"
+    if where.status is None:
+        return "list"
+    return _LISTINGS.get(where.status, "list")
 
 
 def lost(
