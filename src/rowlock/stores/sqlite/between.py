@@ -129,7 +129,7 @@ class FileBetween:
                 self._checkpoint.run(connection)
         except sqlite3.Error:
             # Locked by others, or a full disk: whoever writes next is told.
-            _log.debug("store.look", exc_info=True)
+            _log.debug("The database could not be looked at.", exc_info=True)
 
     def close(self) -> None:
         """Let go of the sockets and of the checkpoint's turn."""

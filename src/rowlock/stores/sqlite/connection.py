@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sqlite3
 import time
@@ -69,6 +70,15 @@ def check_path(path: str) -> None:
         )
 
 
+def file_of(path: str) -> tuple[int, int] | None:
+    """Tell which file a path leads to now; None where it leads to none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - once a transaction, and a Path costs more
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def network_of(path: str, mounts: str = "/proc/mounts") -> str | None:
     """Name the network file system a path lies on; None where it is local."""
     try:
@@ -112,8 +122,9 @@ def connect_writer(
 
 
 def connect_reader(path: str, *, trace: Trace | None) -> sqlite3.Connection:
-    """Connect for reading; SQLite itself refuses a write on it."""
-    connection = _connect(path, trace, timeout=PATIENCE)
+    """Connect for reading a file that is there; SQLite itself refuses a write on it."""
+    uri = f"{Path(path).as_uri()}?mode=rw"  # in WAL mode readers write to its index
+    connection = _connect(uri, trace, timeout=PATIENCE)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
@@ -148,6 +159,7 @@ def _connect(path: str, trace: Trace | None, *, timeout: float) -> sqlite3.Conne
         # One thread uses it; but whoever drops the last reference closes it.
         check_same_thread=False,
         cached_statements=256,
+        uri=path.startswith("file:"),
     )
     connection.set_trace_callback(trace)
     return connection

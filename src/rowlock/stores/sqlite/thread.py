@@ -106,6 +106,8 @@ class Thread:
         self._inbox: SimpleQueue[Work[Any] | None] = SimpleQueue()
         self._gate = threading.Lock()  # nothing may follow the None that ends it
         self._is_ended = False
+        self._batch: list[Work[Any]] = []
+        self._file: tuple[int, int] | None = None
         self.connected: Future[None] = _uncancellable()
         self.ended: Future[None] = _uncancellable()
         # A daemon, so that a program that forgets to close still ends; what it had
@@ -119,8 +121,8 @@ class Thread:
 
     def start(self) -> None:
         """Connect; `connected` tells when, or why not."""
-        _live.add(self)
         self._thread.start()
+        _live.add(self)
 
     def submit(self, work: Work[R]) -> Future[R]:
         """Hand work over, from any thread."""
@@ -146,15 +148,18 @@ class Thread:
     def _run(self) -> None:
         failure: BaseException | None = None
         try:
-            # Held by this frame alone: a forked child has neither, and SQLite forbids
-            # it even to close what its parent has open.
-            connection = self._connect()
-            with contextlib.closing(connection):
+            # Held by frames of this thread alone: a forked child has none of them, and
+            # SQLite forbids it even to close what its parent has open.
+            with contextlib.closing(self._connect()) as connection:
+                self._file = connections.file_of(self._path)
                 if self._between is not None:
                     self._between.look(connection)
                 self.connected.set_result(None)
                 while (batch := self._take(connection)) is not None:
+                    self._batch = batch
                     self._serve(connection, batch)
+        except sqlite3.Error as error:
+            failure = self._translated(error)
         except BaseException as error:  # noqa: BLE001 - handed to who waits for it
             failure = error
         with self._gate:
@@ -162,7 +167,11 @@ class Thread:
         if failure is not None:
             if not self.connected.done():
                 self.connected.set_exception(failure)
-            _fail(self._drain(), failure)
+            _fail(
+                [work for work in self._batch if not work.future.done()]
+                + self._drain(),
+                failure,
+            )
         if self._between is not None:
             self._between.close()
         self.ended.set_result(None)
@@ -205,6 +214,14 @@ class Thread:
     def _serve(
         self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
     ) -> None:
+        if connections.file_of(self._path) != self._file:
+            # What is written would be gone with the old file. This thread ends, and
+            # the next that is needed opens the new one.
+            msg = (
+                f"The database {self._path} was deleted or replaced while it was open:"
+                " nothing was written. Try again, and it is opened anew."
+            )
+            raise StoreUnavailable(msg)
         writes = [
             work
             for work in batch
