@@ -214,11 +214,11 @@ async def test_b146_after_a_lock_of_three_leases_everything_goes_on(
     for job_id in ids:
         ends = workers.records("settled", job_id=job_id, status="succeeded")
         assert [record.of["accepted"] for record in ends].count(True) == 1
-    await check_all_loops(app, journal, workers)
+    await check_all_loops(app, workers)
     assert [process.stop() for process in processes] == [0, 0]
 
 
-async def check_all_loops(app: App, journal: Journal, workers: Workers) -> None:
+async def check_all_loops(app: App, workers: Workers) -> None:
     """See both workers claim, finish and renew, and one of them recover."""
     task = app.find_task("gated")
     held = [await task.enqueue(gate="never") for _ in range(10)]
