@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from rowlock import App, Job, Status
 
@@ -54,6 +55,25 @@ async def rested(app: App, job_id: int | None, *, after: int = 1) -> Job:
 async def ended(app: App, job_id: int | None, *, within: float = 10) -> Job:
     """Wait until a job is over, however it ended, and give it."""
     return await once(app, job_id, lambda job: job.status.is_final, within=within)
+
+
+async def finished(
+    app: App, job_ids: Iterable[int | None], *, within: float = 10
+) -> Sequence[Job]:
+    """Wait until all these jobs are over, then read them; in the order given."""
+    job_ids = list(job_ids)
+    give_up_at = time.monotonic() + within
+    for job_id in job_ids:
+        await ended(app, job_id, within=give_up_at - time.monotonic())
+    return await jobs_of(app, job_ids)
+
+
+async def jobs_of(app: App, job_ids: Iterable[int | None]) -> Sequence[Job]:
+    """Read all these jobs, which have to be there; in the order given."""
+    ids = [known(job_id) for job_id in job_ids]
+    jobs = await app.store.get(ids)
+    assert [job.id for job in jobs] == ids
+    return jobs
 
 
 async def unfinished(app: App) -> int:

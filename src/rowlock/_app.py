@@ -225,7 +225,7 @@ class App(Operations):
             >>> App("sqlite://").enqueue_many_sync([])
             []
         """
-        return self.enqueue_jobs_sync(list(jobs), connection)
+        return self.enqueue_jobs_sync(list(jobs), connection, "app.enqueue_many")
 
     async def enqueue_jobs(
         self, jobs: Sequence[NewJob], connection: object | None
@@ -241,11 +241,11 @@ class App(Operations):
         return self._told(jobs, ids)
 
     def enqueue_jobs_sync(
-        self, jobs: Sequence[NewJob], connection: object | None
+        self, jobs: Sequence[NewJob], connection: object | None, name: str
     ) -> list[int | None]:
         """Hand jobs to the store from synchronous code, or to the lent connection."""
         if connection is None:
-            return self.portal.run(self.enqueue_jobs(jobs, None), "enqueue")
+            return self.portal.run(self.enqueue_jobs(jobs, None), name)
         if not jobs:
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
@@ -310,6 +310,8 @@ class App(Operations):
 
             >>> import asyncio
             >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
             >>> async def main() -> None:
             ...     async with app.worker(concurrency=5):
             ...         pass

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from rowlock import App, Status
 from rowlock._store import Demand
 from rowlock.testing import FakeClock
-from tests.eventually import eventually, finished
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated, late_starts
 from tests.workers import LEASE_S, Workers
@@ -29,7 +30,7 @@ async def test_b04_a_long_job_is_renewed_well_before_its_lease_is_over(
     await workers.until("started")
 
     left: list[timedelta] = []
-    while (job := await app.get(job_id or 0)).status is Status.RUNNING:
+    while (job := (await jobs_of(app, [job_id]))[0]).status is Status.RUNNING:
         assert job.leased_until is not None
         left.append(job.leased_until - datetime.now(UTC))
         await asyncio.sleep(0.05)  # the case's own: somebody who keeps looking
@@ -54,10 +55,10 @@ async def test_b05_a_worker_whose_outcome_is_late_releases_nobody_elses_claim(
     second = await workers.start("gated", "second")
     await workers.until("started", process=second.name)
 
-    before = await app.get(job_id or 0)
+    (before,) = await jobs_of(app, [job_id])
     Gate(journal.folder, "store").open()
     late = await workers.until("settled", process=first.name, claim=1, lost=False)
-    after = await app.get(job_id or 0)
+    (after,) = await jobs_of(app, [job_id])
     Gate(journal.folder, "gate").open()
     (job,) = await finished(app, [job_id])
 
@@ -74,7 +75,7 @@ async def test_b05_a_worker_whose_outcome_is_late_releases_nobody_elses_claim(
     assert len(workers.records("attempt.succeeded")) == 1
 
 
-async def test_b06_a_claim_that_has_not_started_its_handler_yet_is_not_swept(
+async def test_b06_jobs_that_start_late_are_swept_by_nobody_and_run_once(
     app: App, journal: Journal, workers: Workers, scale: int
 ) -> None:
     late_starts.register(app, journal)

@@ -141,7 +141,7 @@ class Command:
         """Send it a signal."""
         self.process.send_signal(number)
 
-    def ends(self, within: float = 20.0) -> int:
+    def ends(self, within: float = 20.0, *, with_traceback: bool = False) -> int:
         """Wait until it has ended; give the exit code."""
         try:
             code = self.process.wait(within)
@@ -149,7 +149,7 @@ class Command:
             message = f"It hasn't ended within {within} s:\n{self.output}"
             raise AssertionError(message) from None
         self._reading.join(5)
-        assert "Traceback" not in self.output
+        assert ("Traceback" in self.output) is with_traceback
         return code
 
     def kill(self) -> None:

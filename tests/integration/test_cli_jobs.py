@@ -250,6 +250,15 @@ def test_looking_makes_no_file_and_names_the_one_that_is_missing(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("jobs", "list"), ("enqueue", "greet")])
+def test_a_database_in_memory_is_refused_since_it_would_be_another(
+    folder: Path, command: tuple[str, ...]
+) -> None:
+    (folder / "bare.py").write_text("from rowlock import App\napp = App('sqlite://')\n")
+
+    assert "in memory" in fails(2, *command, "-A", "bare:app")
+
+
 @pytest.mark.usefixtures("jobs")
 def test_the_database_is_the_one_named_else_the_apps_else_the_environments(
     folder: Path,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -67,16 +69,19 @@ def test_an_unknown_option_is_one_sentence_that_names_the_help(name: str) -> Non
     assert message.endswith(f"(See {name} --help.)")
 
 
-def test_help_is_quick() -> None:
-    before = cpu_of_children()
-    program = [sys.executable, "-m", "rowlock", "--help"]
-    runs = 3
-    for _ in range(runs):
-        subprocess.run(program, check=True, capture_output=True)
+def test_help_is_quick(tmp_path: Path) -> None:
+    # As installed: with its bytecode written, by the first of the runs.
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
-    # The goal is 0.2 s on a quiet machine with its bytecode written; this catches
-    # the import of something heavy.
-    assert (cpu_of_children() - before) / runs < 1.0
+    def cpu_of_one() -> float:
+        before = cpu_of_children()
+        program = [sys.executable, "-m", "rowlock", "--help"]
+        subprocess.run(program, check=True, capture_output=True, env=environment)
+        return cpu_of_children() - before
+
+    # The goal is 0.2 s where nothing else runs; the rest is for who shares the cores.
+    assert min(cpu_of_one() for _ in range(4)) < 0.5
 
 
 def test_help_loads_neither_the_worker_nor_the_demo() -> None:
@@ -137,6 +142,13 @@ def test_b140_the_command_line_runs_with_warnings_as_errors() -> None:
     program = [sys.executable, "-W", "error", "-m", "rowlock", "jobs", "--help"]
 
     subprocess.run(program, check=True, capture_output=True)
+
+
+def test_an_error_is_red_where_colours_are_asked_for() -> None:
+    asked, refused = {"FORCE_COLOR": "1"}, {"NO_COLOR": "1"}
+
+    assert run("job", env=asked).stderr.startswith("\x1b[31mError:\x1b[0m ")
+    assert run("job", env=asked | refused).stderr.startswith("Error: ")
 
 
 def test_a_table_counts_the_cells_of_wide_letters() -> None:

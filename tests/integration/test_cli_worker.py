@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .command_line import Command, fails, run, run_json
+from .command_line import SHOP, Command, fails, run, run_json
 
 pytestmark = pytest.mark.usefixtures("shop")
 
@@ -145,9 +145,10 @@ def test_b26_a_handler_that_quits_is_a_failure_and_the_worker_goes_on(
         enqueue("quits", json.dumps({"with_": name}))
         for name in ("SystemExit", "KeyboardInterrupt", "GeneratorExit")
     ]
-    good = enqueue("greet", '{"name": "Ada"}')
-
     worker = start("worker", "shop:app", "--concurrency", "1")
+    for job_id in job_ids:
+        worker.prints(f"job.dead_lettered job_id={job_id}")
+    good = enqueue("greet", '{"name": "Ada"}')
     worker.prints(f"attempt.succeeded job_id={good}")
     worker.signal(signal.SIGTERM)
 
@@ -191,6 +192,48 @@ def test_the_level_says_what_is_logged(start: type[Command]) -> None:
 
     assert worker.ends() == 0
     assert len(worker.lines) == 1
+
+
+def test_what_fails_inside_is_logged_with_its_traceback_and_ends_it_with_1(
+    start: type[Command], folder: Path
+) -> None:
+    (folder / "shop.py").write_text(f"{SHOP}\napp.retention = None\n")
+
+    worker = start("worker", "shop:app")
+
+    assert worker.ends(with_traceback=True) == 1
+    assert worker.lines[-1].startswith("Error: Rowlock met what it didn't expect")
+
+
+def test_a_cancel_reaches_the_handler_that_runs(start: type[Command]) -> None:
+    job_id = enqueue("wait")
+
+    worker = start("worker", "shop:app", "--lease", "1")
+    worker.prints("waiting")
+    answer = run("jobs", "cancel", job_id, "-A", "shop")
+    worker.prints(f"job.cancelled job_id={job_id}")
+    worker.signal(signal.SIGTERM)
+
+    assert "asked to stop" in answer.stdout
+    assert worker.ends() == 0
+    assert status(job_id) == "cancelled"
+
+
+def test_a_live_worker_is_seen_by_stats_and_a_stopped_one_is_not(
+    start: type[Command],
+) -> None:
+    enqueue("wait", '{"seconds": 1}')
+
+    worker = start("worker", "shop:app", "--queue", "default", "--queue", "mail")
+    worker.prints("waiting")
+    stats = run("stats", "-A", "shop").stdout
+    worker.signal(signal.SIGTERM)
+
+    assert str(worker.process.pid) in stats
+    assert "1 of 5" in stats
+    assert "default, mail" in stats
+    assert worker.ends() == 0
+    assert run_json("stats", "-A", "shop")["workers"] == []
 
 
 def test_an_app_without_tasks_is_a_usage_error(

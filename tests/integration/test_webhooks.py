@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from rowlock import App, Status
-from tests.eventually import finished
+from tests.endings import finished
 from tests.journal import Journal, Record
 from tests.programs import webhooks
 from tests.workers import Workers

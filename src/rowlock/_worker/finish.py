@@ -8,6 +8,7 @@ lone job waits for nothing.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -33,19 +34,21 @@ class Ended:
     """
     A run with the outcome to write; `tries` counts writes without an answer.
 
-    `ended_at` is an instant of the store's clock, like the delay that counts from it.
+    `ended_at` is when its handler ended, by this machine's clock. Delays are the
+    store's, so they count from `delayed_from`, the same moment by the store's clock.
     """
 
     run: Run
     outcome: Outcome
     ended_at: float
+    delayed_from: float
     tries: int = 0
 
     def due(self, now: float) -> Outcome:
         """Make the outcome to write now: its delay counts from the end, not now."""
         if not self.outcome.delay:
             return self.outcome
-        waited = timedelta(seconds=now - self.ended_at)
+        waited = timedelta(seconds=now - self.delayed_from)
         return replace(
             self.outcome, delay=max(self.outcome.delay - waited, timedelta(0))
         )
@@ -77,7 +80,10 @@ class Finish:
 
     def put(self, run: Run, outcome: Outcome) -> None:
         """Hand over an outcome; it is written soon."""
-        self._waiting.append(Ended(run, outcome, self._clock.monotonic()))
+        ended_at = time.monotonic() if run.ended_at is None else run.ended_at
+        self._waiting.append(
+            Ended(run, outcome, ended_at, delayed_from=self._clock.monotonic())
+        )
         self._idle.clear()
         self._more.set()
 
@@ -91,10 +97,14 @@ class Finish:
             await self._more.wait()
             self._more.clear()
             while self._waiting:
-                batch = self._waiting[:LARGEST_BATCH]
-                del self._waiting[:LARGEST_BATCH]
-                await self._write(batch)
+                # In no variable of this frame: an idle worker would keep the jobs.
+                await self._write(self._take())
             self._idle.set()
+
+    def _take(self) -> list[Ended]:
+        batch = self._waiting[:LARGEST_BATCH]
+        del self._waiting[:LARGEST_BATCH]
+        return batch
 
     async def _write(self, batch: list[Ended]) -> None:
         while batch:
@@ -134,7 +144,7 @@ class Finish:
             raise
 
     def _drop_overdue(self, batch: list[Ended]) -> list[Ended]:
-        now = self._clock.monotonic()
+        now = time.monotonic()
         overdue = [ended for ended in batch if ended.ended_at + self._lease_s <= now]
         for ended in overdue:
             self._drop(ended)

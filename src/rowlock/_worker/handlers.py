@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events import Events, StoreAway, StoreBack
-
-if TYPE_CHECKING:
-    from rowlock._clock import Clock
 
 T = TypeVar("T")
 
@@ -27,10 +25,9 @@ LONGEST_DELAY_S = 5.0
 class Outage:
     """Whether the store answers, as the loops of one worker see it."""
 
-    def __init__(self, worker: str, events: Events, clock: Clock) -> None:
+    def __init__(self, worker: str, events: Events) -> None:
         self._worker = worker
         self._events = events
-        self._clock = clock
         self._since: float | None = None
         # Whether a write has failed; then a read that works is no end of it.
         self._is_of_writes = False
@@ -43,14 +40,14 @@ class Outage:
         """Note a call that failed."""
         self._is_of_writes |= writing
         if self._since is None:
-            self._since = self._clock.monotonic()
+            self._since = time.monotonic()
             self._events.emit(StoreAway(worker=self._worker, error=str(error)))
 
     def ended(self, *, writing: bool = True) -> None:
         """Note a call that worked."""
         if self._since is None or (self._is_of_writes and not writing):
             return
-        away = self._clock.monotonic() - self._since
+        away = time.monotonic() - self._since
         self._since, self._is_of_writes = None, False
         self._events.emit(StoreBack(worker=self._worker, away_s=away))
 
@@ -64,7 +61,7 @@ class Outage:
         """
         Make a call that is safe to repeat, until it works.
 
-        Past `until`, an instant of the clock's monotonic, the last error is raised.
+        Past the monotonic instant `until` the last error is raised.
         """
         while True:
             try:
@@ -73,7 +70,7 @@ class Outage:
                 self.began(error, writing=writing)
                 delay = self.pause()
                 if until is not None:
-                    delay = min(delay, until - self._clock.monotonic())
+                    delay = min(delay, until - time.monotonic())
                 if delay <= 0:
                     raise
                 await asyncio.sleep(delay)
@@ -88,6 +85,6 @@ class Outage:
         The longer it has lasted, the longer; spread, or all workers of a store come
         back in the same instant.
         """
-        lasted = 0.0 if self._since is None else self._clock.monotonic() - self._since
+        lasted = 0.0 if self._since is None else time.monotonic() - self._since
         longest = min(max(lasted, FIRST_DELAY_S), LONGEST_DELAY_S)
         return longest * random.uniform(0.5, 1)  # noqa: S311 - spread

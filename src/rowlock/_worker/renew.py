@@ -91,7 +91,9 @@ class Renew:
             asked, self._asked = self._asked, []
             pause = await self._turn()
             for future in asked:
-                future.set_result(None)
+                # Who was cancelled meanwhile has taken his future with him.
+                if future.set_running_or_notify_cancel():
+                    future.set_result(None)
             try:
                 await asyncio.wait_for(self._nudge.wait(), pause)
             except TimeoutError:

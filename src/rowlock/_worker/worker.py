@@ -157,7 +157,7 @@ class Worker:
 
     def _build(self) -> None:
         app, store, events = self._app, self._app.store, self._app.events
-        self._outage = Outage(self.id, events, app.clock)
+        self._outage = Outage(self.id, events)
         self._runs = Runs(on_room=self._on_room)
         self._finish = Finish(
             store, self._runs, self._outage, events, clock=app.clock, lease=self._lease

@@ -69,12 +69,14 @@ def demo(*, seconds: timedelta, keep: bool) -> None:
     from rowlock.cli.demo_play import play
 
     if not SHORTEST_S <= seconds.total_seconds() <= LONGEST_S:
-        msg = f"--seconds takes {SHORTEST_S} to {LONGEST_S}; it was {seconds.total_seconds():g}."
+        said = f"{seconds.total_seconds():g}"
+        msg = f"--seconds takes {SHORTEST_S} to {LONGEST_S}; it was {said}."
         raise UsageError(msg)
     # The lines below tell everything that the log would.
     logging.getLogger("rowlock").addHandler(logging.NullHandler())
     with _folder(keep=keep) as folder:
-        asyncio.run(play(f"sqlite:///{folder / FILE}", seconds.total_seconds()))
+        url = f"sqlite:///{folder / FILE}"
+        asyncio.run(play(url, seconds.total_seconds()))
         _say_what_next(folder if keep else None)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,9 +33,9 @@ class World:
     The chat is away, and CI runs, until an instant of `time.monotonic()`.
     """
 
-    chat_is_back_at: float
-    ci_ends_at: float
     report_s: float
+    chat_is_back_at: float = math.inf
+    ci_ends_at: float = math.inf
     is_bug_mended: bool = False
 
 
@@ -65,7 +66,12 @@ def _rank(event: str) -> int:
 def make_app(url: str, world: World, unit: float) -> App:
     """Make the app; `unit` is its shortest pause, in seconds."""
     app = App(url, backoff=Backoff.exponential(unit, factor=2))
+    _add_quick_tasks(app, world)
+    _add_slow_tasks(app, world, nap=6 * unit)
+    return app
 
+
+def _add_quick_tasks(app: App, world: World) -> None:
     @app.task
     def record(event: str, payload: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -89,10 +95,12 @@ def make_app(url: str, world: World, unit: float) -> App:
             return f"told {payload['organization']['login']} of {event}"
         return f"told {payload['repository']['owner']['login']} of {event}"
 
+
+def _add_slow_tasks(app: App, world: World, *, nap: float) -> None:
     @app.task
     async def await_ci(event: str, commit: str) -> str:
         if time.monotonic() < world.ci_ends_at:
-            raise Snooze(6 * unit)
+            raise Snooze(nap)
         return f"CI has ended for {commit[:7]} ({event})"
 
     @app.task
@@ -110,8 +118,6 @@ def make_app(url: str, world: World, unit: float) -> App:
             "largest": largest,
             "attempt": current_attempt().number,
         }
-
-    return app
 
 
 def jobs_of(app: App, webhook: Webhook) -> Iterator[NewJob]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import click
@@ -31,21 +30,16 @@ PATIENCE_S = 30.0
 
 async def play(url: str, seconds: float) -> None:
     """Run the demo on an empty database, and print what happens."""
-    began = time.monotonic()
     pace = min(seconds / NORMAL_S, 1.0)
-    world = World(
-        chat_is_back_at=began + seconds * CHAT_IS_BACK,
-        ci_ends_at=began + seconds * CI_ENDS,
-        report_s=seconds * REPORT,
-    )
+    world = World(report_s=seconds * REPORT)
     app = make_app(url, world, UNIT_S * pace)
-    view = View(began)
-    app.listen(view.hear)
     _open_the_curtain(app)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(app)
-        await stack.enter_async_context(app.worker(shutdown_timeout=3))
-        group = await stack.enter_async_context(asyncio.TaskGroup())
+    async with app, app.worker(shutdown_timeout=3), asyncio.TaskGroup() as group:
+        began = time.monotonic()
+        world.chat_is_back_at = began + seconds * CHAT_IS_BACK
+        world.ci_ends_at = began + seconds * CI_ENDS
+        view = View(began)
+        app.listen(view.hear)
         counting = group.create_task(view.count(app))
         feeding = group.create_task(
             _feed(app, PAUSE_S * pace, until=began + seconds * LAST_WEBHOOK)

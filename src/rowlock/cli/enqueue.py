@@ -12,7 +12,7 @@ import click
 from rowlock._errors import PayloadError, UsageError
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from rowlock._store import Filter
-from rowlock.cli.database import file_of
+from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.discovery import find_app
 from rowlock.cli.documents import print_json
 from rowlock.cli.parameters import (
@@ -94,6 +94,7 @@ def enqueue(
         msg = "Say either --delay or --run-at, not both."
         raise UsageError(msg)
     app = find_app(named_app)
+    refuse_memory(app)
     try:
         found = app.find_task(task)
         arguments = found.codec.decode(read_payload(payload))
