@@ -101,6 +101,10 @@ async def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "missing").exists()
 
 
+async def test_a_name_that_no_system_takes_is_refused(tmp_path: Path) -> None:
+    assert "can't be reached" in await refused(tmp_path / ("long" * 100))
+
+
 REFUSED = """
     async def main(path):
         store = SQLiteStore(Address(path=path))

@@ -255,3 +255,21 @@ async def test_b53_ids_beyond_32_and_53_bits_are_kept_exactly(path: Path) -> Non
             assert all(answer.done for answer in await store.replay(ids, by="test"))
             await store.cancel(ids, by="test")
             assert all(answer.done for answer in await store.delete(ids))
+
+
+async def test_b01_a_row_broken_by_hand_fails_nobody_elses_claim(path: Path) -> None:
+    async with opened(path) as store:
+        ids = [job_id or 0 for job_id in await store.enqueue([new_job()] * 3)]
+        with a_users(path) as own:
+            own.execute(
+                "UPDATE rowlock_rows SET payload = '{', backoff = '{', state = '{',"
+                " meta = '[', errors = '1', progress = 'x' WHERE id = ?",
+                (ids[1],),
+            )
+            own.commit()
+
+        assert [held.job_id for held in (await claim(store)).claims] == ids
+        page = await store.list(Filter())
+        assert [job.id for job in page.jobs] == ids[::-1]
+        assert page.jobs[1].payload == {"unreadable": "{"}
+        assert page.jobs[1].errors == ({"unreadable": "1"},)
