@@ -29,22 +29,32 @@ async def store(clock: FakeClock) -> AsyncIterator[SQLiteStore]:
 
 
 async def steps_of_a_claim(store: SQLiteStore, **options: object) -> int:
-    """Count what SQLite's machine does to choose jobs, in hundreds of steps."""
-    demand = Demand(total=10, tasks=frozenset({"task"}), **options)  # type: ignore[arg-type]
+    """Count what SQLite's machine does for a claim, in hundreds of steps; undo it."""
+    demand = Demand(total=10, tasks=frozenset({"task"}), **options)  # type: ignore[arg-type]  # a test's own
+    steps = 0
 
-    def choose(connection: sqlite3.Connection, now: int) -> int:
-        steps = 0
+    def count() -> None:
+        nonlocal steps
+        steps += 1
 
-        def count() -> None:
-            nonlocal steps
-            steps += 1
-
+    def run(connection: sqlite3.Connection, now: int) -> None:
         connection.set_progress_handler(count, 100)
-        claiming.choose(connection, now, demand, 0)
-        connection.set_progress_handler(None, 100)
-        return steps
+        try:
+            claiming.claim(
+                connection,
+                now,
+                lambda *at: claiming.choose(*at, demand, 0),
+                worker="w1",
+                lease=60_000_000,
+                alone=False,
+            )
+        finally:
+            connection.set_progress_handler(None, 100)
+        raise ZeroDivisionError
 
-    return await store._database.read(choose)
+    with pytest.raises(ZeroDivisionError):
+        await store._database.write(run)
+    return steps
 
 
 async def test_law_16_unknown_tasks_and_planned_jobs_cost_nothing(

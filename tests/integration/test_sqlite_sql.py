@@ -114,6 +114,20 @@ def test_no_statement_reads_the_whole_table(
     )
 
 
+BY_ID = [
+    name for name in SQL if re.search(r":ids?\b", SQL[name]) and "worker" not in name
+]
+
+
+@pytest.mark.parametrize("name", BY_ID)
+def test_what_is_asked_by_id_is_found_by_id(
+    connection: sqlite3.Connection, name: str
+) -> None:
+    (first, *_) = plan(connection, name).splitlines()
+
+    assert first.startswith("SEARCH rowlock_rows USING INTEGER PRIMARY KEY (rowid=?)")
+
+
 @pytest.mark.parametrize("name", ["counts", "lines", "queues", "prune"])
 def test_what_reads_many_rows_reads_their_index_alone(
     connection: sqlite3.Connection, name: str
