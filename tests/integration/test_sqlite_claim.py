@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,7 @@ async def steps_of_a_claim(store: SQLiteStore, **options: object) -> int:
             claiming.claim(
                 connection,
                 now,
-                lambda *at: claiming.choose(*at, demand, 0),
+                partial(claiming.choose, demand=demand, turn=0),
                 worker="w1",
                 lease=60_000_000,
                 alone=False,
@@ -221,4 +222,4 @@ async def test_a_claim_between_reading_and_writing_meets_a_pause(
 
 def _choose(total: int) -> claiming.Choose:
     demand = Demand(total=total, tasks=frozenset({"task"}))
-    return lambda connection, now: claiming.choose(connection, now, demand, 0)
+    return partial(claiming.choose, demand=demand, turn=0)
