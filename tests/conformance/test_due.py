@@ -33,14 +33,19 @@ async def test_law_4_claims_come_by_priority_then_run_at_then_id(
     wanted = [(100, 2), (7, 0), (7, 5), (0, 0), (0, 5), (-1, 0), (-100, 0)]
     shuffled = [wanted[i] for offset in order for i in range(offset, len(wanted), 3)]
     ids: dict[int | None, tuple[int, int]] = {}
-    for priority, due in shuffled * 2:
-        job = new_job(priority=priority, run_at=start + due * SECOND)
+    tasks = ["bill", "mail"]
+    for number, (priority, due) in enumerate(shuffled * 2):
+        job = new_job(
+            task=tasks[number % 2], priority=priority, run_at=start + due * SECOND
+        )
         (job_id,) = await store.enqueue([job])
         ids[job_id] = (priority, due)
     clock.advance(10)
 
-    one_by_one = [(await claim(1)).claims[0].job_id for _ in range(len(wanted))]
-    rest = [held.job_id for held in (await claim(100)).claims]
+    one_by_one = [
+        (await claim(1, tasks=tasks)).claims[0].job_id for _ in range(len(wanted))
+    ]
+    rest = [held.job_id for held in (await claim(100, tasks=tasks)).claims]
 
     came = one_by_one + rest
     assert [ids[job_id] for job_id in came] == [pair for pair in wanted for _ in "12"]

@@ -149,7 +149,10 @@ class Life(RuleBasedStateMachine):
         self.renewed({each.key for each in held}, worker, abandoned=abandoned)
 
     @precondition(lambda self: self.claims)
-    @rule(ends=st.lists(st.sampled_from(sorted(ENDS)), min_size=1), data=st.data())
+    @rule(
+        ends=st.lists(st.sampled_from(sorted(ENDS)), min_size=1, max_size=4),
+        data=st.data(),
+    )
     def finish(self, ends: list[str], data: st.DataObject) -> None:
         held = [data.draw(self.any_claim()) for _ in ends]
         self.finished(
@@ -223,7 +226,7 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.rows)
     @rule(
-        verb=st.sampled_from(["cancel", "replay", "move", "delete"]),
+        verb=st.sampled_from(["cancel", "move", "delete"]),
         priority=st.none() | st.integers(0, 1),
         data=st.data(),
     )
@@ -231,7 +234,6 @@ class Life(RuleBasedStateMachine):
         ids = data.draw(self.some_ids(verb))
         verbs: dict[str, Callable[[], Coroutine[Any, Any, Sequence[Answer]]]] = {
             "cancel": lambda: self.store.cancel(ids, by="ada"),
-            "replay": lambda: self.store.replay(ids, by="ada"),
             "move": lambda: self.store.move(
                 ids, by="ada", queue="y", priority=priority
             ),
@@ -245,6 +247,14 @@ class Life(RuleBasedStateMachine):
                 row = self.model.rows[answer.job_id]
                 row.queue = "y"
                 row.priority = row.priority if priority is None else priority
+
+    @precondition(lambda self: any(map(self.is_dead, self.model.rows.values())))
+    @rule(data=st.data())
+    def replay(self, data: st.DataObject) -> None:
+        ids = data.draw(self.some_ids("replay"))
+        answers = self.run(self.store.replay(ids, by="ada"))
+        assert [answer.job_id for answer in answers] == ids
+        self.model.operate("replay", answers, "ada")
 
     @rule(pause=PAUSES, for_=st.sampled_from([timedelta(seconds=20.5), None]))
     def pause_or_resume(self, pause: Pause, for_: timedelta | None) -> None:
@@ -284,6 +294,9 @@ class Life(RuleBasedStateMachine):
         rows = self.model.rows.values()
         assert counted == Counter((row.queue, row.status) for row in rows)
 
+    def is_dead(self, row: Row) -> bool:
+        return row.status in MAY["replay"]
+
     def may_go(self, row: Row) -> bool:
         return row.finished_at is not None or self.model.has_expired(row)
 
@@ -312,16 +325,17 @@ class Life(RuleBasedStateMachine):
             row.abandoned |= abandoned
 
     def any_claim(self) -> st.SearchStrategy[Claim]:
-        """Choose a claim, most often one that holds."""
+        """Choose a claim, as often as not one that holds."""
         held = [each for each in self.claims if self.model.held(each.key)]
-        return st.sampled_from(held * 3 + self.claims)
+        return st.sampled_from(held or self.claims) | st.sampled_from(self.claims)
 
     def some_ids(self, verb: str) -> st.SearchStrategy[list[int]]:
-        """Choose jobs, most often such that the verb may change."""
-        rows = self.model.rows.values()
-        fit = [row.id for row in rows if row.status in MAY.get(verb, ENDED)]
-        known = st.sampled_from(fit * 3 + list(self.model.rows))
-        return st.lists(known, min_size=1, max_size=3, unique=True)
+        """Choose jobs, as often as not such that the verb may change."""
+        known = list(self.model.rows)
+        may = MAY.get(verb, ENDED)
+        fit = [row.id for row in self.model.rows.values() if row.status in may]
+        job = st.sampled_from(fit or known) | st.sampled_from(known)
+        return st.lists(job, min_size=1, max_size=3, unique=True)
 
 
 def show(row: Row, shown: Job | Claim) -> None:
