@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from rowlock.testing import FakeClock
 from .conformance.stores import CASES, StoreCase
 from .journal import Journal
 from .workers import Workers
+
+pytest_plugins = ["tests.cluster_fixtures"]
 
 SHARED = [case for case in CASES if case.processes]
 
@@ -93,3 +96,13 @@ def workers(database_url: str, journal: Journal) -> Iterator[Workers]:
     workers = Workers(database_url, journal.folder)
     yield workers
     workers.close()
+
+
+@pytest.fixture
+def hold_writes(
+    shared_case: StoreCase, database_url: str
+) -> Callable[[], AbstractContextManager[None]]:
+    """Let a user's transaction lock all that it can, for a while."""
+    assert shared_case.hold_writes
+    make = shared_case.hold_writes
+    return lambda: make(database_url)

@@ -197,4 +197,4 @@ class Model:
             elif verb == "cancel" and row.status is RUNNING:
                 row.cancel_requested_at = row.cancel_requested_at or now
             elif verb == "cancel":
-                row.status, row.finished_at = CANCELLED, now
+                row.status, row.finished_at = CANCELLED, max(now, row.started_at or now)

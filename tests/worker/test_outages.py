@@ -14,7 +14,7 @@ from rowlock._events import (
     StoreAway,
     StoreBack,
 )
-from tests.endings import all_over, ended, known, reached
+from tests.endings import ended, known, reached
 from tests.eventually import eventually
 
 Hold = Callable[[], AbstractContextManager[None]]
@@ -96,20 +96,6 @@ async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovere
 
     assert (job.status, job.attempts, job.losses, runs) == (Status.SUCCEEDED, 2, 1, 2)
     assert kinds(told, OutcomeDropped) == kinds(told, ClaimRecovered) == 1
-
-
-async def test_work_goes_on_after_outages_one_after_the_other(
-    app: App, hold_writes: Hold
-) -> None:
-    @app.task
-    async def greet() -> None: ...
-
-    async with app.worker():
-        for _ in range(2):
-            await app.enqueue_many(greet.job() for _ in range(20))
-            with hold_writes():
-                await asyncio.sleep(1.2)  # longer than the store's patience
-            await all_over(app)
 
 
 def outages(told: list[Event]) -> list[str]:

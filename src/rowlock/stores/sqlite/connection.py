@@ -52,10 +52,15 @@ def check_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> Non
 def check_path(path: str) -> None:
     """Refuse what can't be a database file, in one sentence; warn of a network."""
     file = Path(path)
-    if file.is_dir():
+    try:
+        is_folder, has_folder = file.is_dir(), file.parent.is_dir()
+    except OSError as error:
+        msg = f"The database {path} can't be reached: {error.strerror}."
+        raise ConfigError(msg) from error
+    if is_folder:
         msg = f"The database {path} is a folder: add a file name to the URL."
         raise ConfigError(msg)
-    if not file.parent.is_dir():
+    if not has_folder:
         msg = (
             f"The database {path} can't be made, there is no folder {file.parent}:"
             " create it, or correct the URL."

@@ -14,7 +14,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -50,7 +50,8 @@ class Work(Generic[R]):
     One piece of work and who waits for it.
 
     `peek` runs outside a transaction of writing; what it answers is the answer, unless
-    it is `PENDING`. `run` runs inside one. `news` says that it may make jobs pending.
+    it is `PENDING`. `run` runs inside one. Without either it is answered when all that
+    was handed over before it is done. `news` says that it may make jobs pending.
     """
 
     __slots__ = ("future", "news", "peek", "run")
@@ -122,7 +123,7 @@ class Thread:
     def start(self) -> None:
         """Connect; `connected` tells when, or why not."""
         self._thread.start()
-        _live.add(self)
+        _threads.add(self)
 
     def submit(self, work: Work[R]) -> Future[R]:
         """Hand work over, from any thread."""
@@ -146,35 +147,38 @@ class Thread:
         return self.ended
 
     def _run(self) -> None:
-        failure: BaseException | None = None
         try:
-            # Held by frames of this thread alone: a forked child has none of them, and
-            # SQLite forbids it even to close what its parent has open.
-            with contextlib.closing(self._connect()) as connection:
-                self._file = connections.file_of(self._path)
-                if self._between is not None:
-                    self._between.look(connection)
-                self.connected.set_result(None)
+            self._live()
+        except sqlite3.Error as error:
+            self._die(self._translated(error))
+        except BaseException as error:  # noqa: BLE001 - handed to who waits for it
+            self._die(error)
+        finally:
+            self.ended.set_result(None)
+
+    def _live(self) -> None:
+        # Held by frames of this thread alone: a forked child has none of them, and
+        # SQLite forbids it even to close what its parent has open.
+        with contextlib.closing(self._connect()) as connection:
+            self._file = connections.file_of(self._path)
+            if self._between is not None:
+                self._between.look(connection)
+            self.connected.set_result(None)
+            try:
                 while (batch := self._take(connection)) is not None:
                     self._batch = batch
                     self._serve(connection, batch)
-        except sqlite3.Error as error:
-            failure = self._translated(error)
-        except BaseException as error:  # noqa: BLE001 - handed to who waits for it
-            failure = error
+                    self._batch = []
+            finally:
+                if self._between is not None:
+                    self._between.close()
+
+    def _die(self, failure: BaseException) -> None:
         with self._gate:
             self._is_ended = True
-        if failure is not None:
-            if not self.connected.done():
-                self.connected.set_exception(failure)
-            _fail(
-                [work for work in self._batch if not work.future.done()]
-                + self._drain(),
-                failure,
-            )
-        if self._between is not None:
-            self._between.close()
-        self.ended.set_result(None)
+        if not self.connected.done():
+            self.connected.set_exception(failure)
+        _fail([*self._batch, *self._drain()], failure)
 
     def _take(self, connection: sqlite3.Connection) -> list[Work[Any]] | None:
         """Wait for work, and look around meanwhile; None is the end."""
@@ -228,7 +232,8 @@ class Thread:
             if work.future.set_running_or_notify_cancel()
             and not self._is_answered(connection, work)
         ]
-        if not writes:
+        if all(work.run is None for work in writes):
+            _resolve((work, None) for work in writes)
             return
         try:
             connections.begin(connection)
@@ -241,15 +246,15 @@ class Thread:
     def _is_answered(self, connection: sqlite3.Connection, work: Work[Any]) -> bool:
         """Answer without a transaction of writing where that will do."""
         if work.peek is None:
-            if work.run is None:
-                work.future.set_result(None)
-            return work.run is None
+            return False
         try:
             connection.execute("BEGIN")
             try:
                 answer = work.peek(connection, self._now())
             finally:
-                connection.execute("COMMIT")
+                # An error of the disk has ended it already.
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
         except sqlite3.Error as error:
             if work.run is not None and errors.is_locked(error):
                 return False
@@ -274,7 +279,7 @@ class Thread:
                 _fail([work], failure)
             else:
                 # All is rolled back: it was alone, or SQLite itself gave up.
-                _fail((each for each in writes if not each.future.done()), failure)
+                _fail(writes, failure)
                 return
         try:
             connection.execute("COMMIT")
@@ -287,8 +292,7 @@ class Thread:
             return
         if self._between is not None and answers:
             self._between.committed(news=any(work.news for work, _ in answers))
-        for work, answer in answers:
-            work.future.set_result(answer)
+        _resolve(answers)
 
     def _attempt(
         self, connection: sqlite3.Connection, work: Work[Any], *, alone: bool
@@ -329,9 +333,16 @@ def closed(path: str) -> StoreUnavailable:
     return StoreUnavailable(f"The store {path} is closed: open it first.")
 
 
+def _resolve(answers: Iterable[tuple[Work[Any], Any]]) -> None:
+    for work, answer in answers:
+        work.future.set_result(answer)
+
+
 def _fail(works: Iterable[Work[Any]], error: BaseException) -> None:
+    """Tell those who still wait for an answer."""
     for work in works:
-        work.future.set_exception(error)
+        with contextlib.suppress(InvalidStateError):
+            work.future.set_exception(error)
 
 
 def _uncancellable() -> Future[None]:
@@ -342,11 +353,11 @@ def _uncancellable() -> Future[None]:
     return future
 
 
-_live: WeakSet[Thread] = WeakSet()
+_threads: WeakSet[Thread] = WeakSet()
 
 if hasattr(os, "register_at_fork"):
     # A child has none of its parent's threads to wait for.
-    os.register_at_fork(after_in_child=_live.clear)
+    os.register_at_fork(after_in_child=_threads.clear)
 
 
 @atexit.register
@@ -357,6 +368,6 @@ def _flush() -> None:
     The threads run on: a program's own exit hook may still enqueue, and since Python
     3.12 it can't start another thread.
     """
-    for thread in tuple(_live):
+    for thread in tuple(_threads):
         with contextlib.suppress(StoreUnavailable, FutureTimeout):
             thread.submit(Work(None)).result(_EXIT_PATIENCE)
