@@ -16,6 +16,8 @@ from .conformance.stores import CASES, StoreCase
 from .journal import Journal
 from .workers import Workers
 
+pytest_plugins = ["tests.cluster_fixtures"]
+
 SHARED = [case for case in CASES if case.processes]
 
 # The examples of one run are the same on every machine: a failure in CI is seen again

@@ -310,6 +310,8 @@ class App(Operations):
 
             >>> import asyncio
             >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
             >>> async def main() -> None:
             ...     async with app.worker(concurrency=5):
             ...         pass

@@ -23,7 +23,7 @@ async def test_b16_a_worker_that_was_stopped_past_its_lease_overwrites_nothing(
     frozen = await workers.start("gated", "frozen")
     job_id = await app.find_task("gated_in_thread").enqueue(gate="gate")
     await workers.until("started", process=frozen.name)
-    frozen.freeze()
+    await frozen.freeze(app)
     other = await workers.start("gated", "other")
     await workers.until("started", process=other.name)
     Gate(journal.folder, "gate").open()

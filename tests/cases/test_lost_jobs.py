@@ -119,7 +119,6 @@ async def test_b03_a_backlog_older_than_the_retention_stays(
             await ended(app, await step.enqueue())
             for job_id in kept[120:]:
                 await rested(app, job_id)
-
         clock.advance(3 * day)
         app.listen(count)
         for _ in range(3):

@@ -71,7 +71,7 @@ def _serves(process: int, directory: Path) -> bool:
     # After a crash of the machine the number may be anybody's.
     try:
         if sys.platform == "linux":
-            command = Path(f"/proc/{process}/cmdline").read_text()
+            command = Path(f"/proc/{process}/cmdline").read_text(errors="replace")
         else:
             ps = ["ps", "-ww", "-o", "command=", "-p", str(process)]
             command = subprocess.run(

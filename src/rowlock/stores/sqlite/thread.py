@@ -50,7 +50,8 @@ class Work(Generic[R]):
     One piece of work and who waits for it.
 
     `peek` runs outside a transaction of writing; what it answers is the answer, unless
-    it is `PENDING`. `run` runs inside one. `news` says that it may make jobs pending.
+    it is `PENDING`. `run` runs inside one. Without either it is answered when all that
+    was handed over before it is done. `news` says that it may make jobs pending.
     """
 
     __slots__ = ("future", "news", "peek", "run")
@@ -229,7 +230,8 @@ class Thread:
             if work.future.set_running_or_notify_cancel()
             and not self._is_answered(connection, work)
         ]
-        if not writes:
+        if all(work.run is None for work in writes):
+            _resolve((work, None) for work in writes)
             return
         try:
             connections.begin(connection)
@@ -242,9 +244,7 @@ class Thread:
     def _is_answered(self, connection: sqlite3.Connection, work: Work[Any]) -> bool:
         """Answer without a transaction of writing where that will do."""
         if work.peek is None:
-            if work.run is None:
-                work.future.set_result(None)
-            return work.run is None
+            return False
         try:
             connection.execute("BEGIN")
             try:
@@ -288,8 +288,7 @@ class Thread:
             return
         if self._between is not None and answers:
             self._between.committed(news=any(work.news for work, _ in answers))
-        for work, answer in answers:
-            work.future.set_result(answer)
+        _resolve(answers)
 
     def _attempt(
         self, connection: sqlite3.Connection, work: Work[Any], *, alone: bool
@@ -328,6 +327,11 @@ class Thread:
 def closed(path: str) -> StoreUnavailable:
     """Say that a store isn't open, or not any more."""
     return StoreUnavailable(f"The store {path} is closed: open it first.")
+
+
+def _resolve(answers: Iterable[tuple[Work[Any], Any]]) -> None:
+    for work, answer in answers:
+        work.future.set_result(answer)
 
 
 def _fail(works: Iterable[Work[Any]], error: BaseException) -> None:
