@@ -69,6 +69,8 @@ async def test_a_worker_without_tasks_is_refused(app: App) -> None:
         {"lease": 0.5},
         {"shutdown_timeout": -1},
         {"queues": ["q", ""]},
+        {"queues": []},
+        {"queues": "mail"},
     ],
 )
 async def test_a_worker_with_wrong_settings_is_refused(

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 
 from rowlock import App, Status
 from rowlock._events import (
+    AttemptStarted,
     ClaimRecovered,
     Event,
     OutcomeDropped,
@@ -96,6 +97,34 @@ async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovere
 
     assert (job.status, job.attempts, job.losses, runs) == (Status.SUCCEEDED, 2, 1, 2)
     assert kinds(told, OutcomeDropped) == kinds(told, ClaimRecovered) == 1
+
+
+async def test_a_stop_while_the_store_is_away_ends_in_its_time(
+    app: App, told: list[Event], hold_writes: Hold
+) -> None:
+    gate = asyncio.Event()
+
+    @app.task
+    async def wait() -> None:
+        await gate.wait()
+
+    worker = app.worker(shutdown_timeout=0.5)
+    running = asyncio.create_task(worker.run())
+    job_id = known(await wait.enqueue())
+    await eventually(lambda: kinds(told, AttemptStarted) == 1)
+
+    with hold_writes():
+        gate.set()
+        worker.stop()
+        # Beside its own time, a second of the store's patience, and one to say goodbye.
+        async with asyncio.timeout(0.5 + 2 + 1):
+            assert await running == 0
+
+    assert outages(told) == ["store.unavailable"]
+    # Its outcome was written at the last moment, or else it is left to its lease.
+    job = await app.get(job_id)
+    assert job.status in (Status.RUNNING, Status.SUCCEEDED)
+    assert (job.attempts, job.losses) == (1, 0)
 
 
 def outages(told: list[Event]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import timedelta
 
@@ -35,6 +37,27 @@ async def test_a_result_is_kept_as_json(app: App) -> None:
             assert job.status is Status.SUCCEEDED
             assert job.result == {"sum": 3}
             assert job.errors == ()
+
+
+async def test_a_coroutine_that_a_plain_wrapper_returns_fails_the_job(
+    app: App,
+) -> None:
+    def wrapped(function: Callable[[], object]) -> Callable[[], object]:
+        @functools.wraps(function)
+        def wrapper() -> object:
+            return function()
+
+        return wrapper
+
+    @app.task(max_attempts=1)
+    @wrapped
+    async def work() -> None: ...
+
+    async with app.worker():
+        job = await ended(app, await work.enqueue())
+
+    assert job.status is Status.FAILED
+    assert "returned a coroutine, so nothing has run" in str(job.last_error)
 
 
 async def test_retries_are_due_after_2_then_4_then_8_seconds(

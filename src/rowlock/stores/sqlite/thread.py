@@ -165,9 +165,9 @@ class Thread:
                 self._between.look(connection)
             self.connected.set_result(None)
             try:
-                while (batch := self._take(connection)) is not None:
-                    self._batch = batch
-                    self._serve(connection, batch)
+                while self._take(connection):
+                    self._serve(connection, self._batch)
+                    # An idle thread would keep the jobs.
                     self._batch = []
             finally:
                 if self._between is not None:
@@ -180,8 +180,8 @@ class Thread:
             self.connected.set_exception(failure)
         _fail([*self._batch, *self._drain()], failure)
 
-    def _take(self, connection: sqlite3.Connection) -> list[Work[Any]] | None:
-        """Wait for work, and look around meanwhile; None is the end."""
+    def _take(self, connection: sqlite3.Connection) -> bool:
+        """Wait for work, and look around meanwhile; False at the end."""
         while True:
             due_in = None if self._between is None else self._between.due_in()
             if self._between is not None and due_in is not None and due_in <= 0:
@@ -192,16 +192,16 @@ class Thread:
             except Empty:
                 continue
             if first is None:
-                return None
-            batch = [first]
+                return False
+            self._batch = [first]
             with contextlib.suppress(Empty):
-                while len(batch) < _BATCH:
+                while len(self._batch) < _BATCH:
                     work = self._inbox.get_nowait()
                     if work is None:
                         self._inbox.put(None)  # nothing follows it, so it comes next
                         break
-                    batch.append(work)
-            return batch
+                    self._batch.append(work)
+            return True
 
     def _drain(self) -> list[Work[Any]]:
         drained = []
