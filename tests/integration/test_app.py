@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rowlock import App, ConfigError
+from rowlock import App, ConfigError, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +76,16 @@ async def test_an_app_connects_at_its_first_call_and_again_after_a_close(
     assert await step.enqueue() == 2
     assert (await app.get(1)).task == "step"
     await app.close()
+
+
+@pytest.mark.parametrize("value", [KeyError, "KeyError", [KeyError("x")], [SystemExit]])
+def test_dead_on_takes_exception_classes_only(value: object) -> None:
+    with pytest.raises(UsageError, match="dead_on= takes a list of exception classes"):
+        App("sqlite://").task(dead_on=value)  # type: ignore[call-overload]  # refused
+
+
+def test_an_empty_name_is_refused_and_not_taken_for_none() -> None:
+    def step() -> None: ...
+
+    with pytest.raises(UsageError, match="name= takes a text that isn't empty"):
+        App("sqlite://").task(name="")(step)
