@@ -26,7 +26,7 @@ from rowlock._events import (
     WorkerStopped,
     worker_logger,
 )
-from rowlock._options import check_name
+from rowlock._options import check_count, check_names
 from rowlock._store import TaskInfo, WorkerInfo
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
@@ -62,12 +62,8 @@ class Worker:
     ) -> None:
         self.id = f"w-{secrets.token_hex(8)}"
         self._app = app
-        self._concurrency = check_concurrency(concurrency)
-        self._queues = (
-            None
-            if queues is None
-            else tuple(check_name(queue, "queues=") for queue in queues)
-        )
+        self._concurrency = check_count(concurrency, "concurrency=")
+        self._queues = None if queues is None else check_names(queues, "queues=")
         self._lease = lease
         self._shutdown_s = shutdown_timeout.total_seconds()
         self._stopping = asyncio.Event()
@@ -304,11 +300,3 @@ class Worker:
             )
             for task in self._app.tasks.values()
         ]
-
-
-def check_concurrency(value: object) -> int:
-    """Read how many jobs may run at once."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        msg = f"concurrency= is a whole number of 1 or more; it was {value!r}."
-        raise UsageError(msg)
-    return value
