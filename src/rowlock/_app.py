@@ -22,8 +22,9 @@ from rowlock._job import NewJob
 from rowlock._operations import Operations
 from rowlock._options import (
     TaskOptions,
-    check_dead_on,
-    check_max_attempts,
+    check_count,
+    check_errors,
+    check_lease,
     check_name,
     check_priority,
     check_timeout,
@@ -74,12 +75,12 @@ class App(Operations):
         max_payload: int = MAX_PAYLOAD,
         clock: Clock | None = None,
     ) -> None:
-        self.max_attempts = check_max_attempts(max_attempts, "max_attempts=")
+        self.max_attempts = check_count(max_attempts, "max_attempts=")
         self.backoff = to_backoff(backoff, "backoff=")
         self.timeout = check_timeout(timeout, "timeout=")
-        self.lease = check_lease(lease)
-        self.retention = retention or Retention()
-        self.max_payload = max_payload
+        self.lease = check_lease(lease, "lease=")
+        self.retention = check_retention(retention)
+        self.max_payload = check_count(max_payload, "max_payload=")
         self.tasks: dict[str, Task[..., Any]] = {}
         self.events = Events()
         self.clock: Clock = clock or SystemClock()
@@ -145,12 +146,12 @@ class App(Operations):
             priority=check_priority(priority, "priority="),
             max_attempts=self.max_attempts
             if max_attempts is None
-            else check_max_attempts(max_attempts, "max_attempts="),
+            else check_count(max_attempts, "max_attempts="),
             timeout=self.timeout
             if timeout is None
             else check_timeout(timeout, "timeout="),
             backoff=self.backoff if backoff is None else _rule(backoff),
-            dead_on=check_dead_on(dead_on, "dead_on="),
+            dead_on=check_errors(dead_on, "dead_on="),
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:
@@ -325,7 +326,7 @@ class App(Operations):
             self,
             concurrency=concurrency,
             queues=queues,
-            lease=self.lease if lease is None else check_lease(lease),
+            lease=self.lease if lease is None else check_lease(lease, "lease="),
             shutdown_timeout=to_delay(shutdown_timeout, "shutdown_timeout="),
         )
 
@@ -351,12 +352,12 @@ def default_url() -> str:
     return DEFAULT_URL
 
 
-def check_lease(lease: float | timedelta) -> timedelta:
-    """Read a lease."""
-    value = to_delay(lease, "lease=")
-    # Below that a garbage collection or a slow disk looks like a death.
-    if value < timedelta(seconds=1):
-        msg = f"lease= is at least 1 s; it was {value.total_seconds():g} s."
+def check_retention(value: object) -> Retention:
+    """Read how long finished jobs stay."""
+    if value is None:
+        return Retention()
+    if not isinstance(value, Retention):
+        msg = f"retention= takes a Retention(failed=3600) or the like, not {value!r}."
         raise UsageError(msg)
     return value
 

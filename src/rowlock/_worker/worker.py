@@ -26,7 +26,7 @@ from rowlock._events import (
     WorkerStopped,
     worker_logger,
 )
-from rowlock._options import check_name
+from rowlock._options import check_count, check_names
 from rowlock._store import TaskInfo, WorkerInfo
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
@@ -62,8 +62,8 @@ class Worker:
     ) -> None:
         self.id = f"w-{secrets.token_hex(8)}"
         self._app = app
-        self._concurrency = check_concurrency(concurrency)
-        self._queues = None if queues is None else check_queues(queues)
+        self._concurrency = check_count(concurrency, "concurrency=")
+        self._queues = None if queues is None else check_names(queues, "queues=")
         self._lease = lease
         self._shutdown_s = shutdown_timeout.total_seconds()
         self._stopping = asyncio.Event()
@@ -300,21 +300,3 @@ class Worker:
             )
             for task in self._app.tasks.values()
         ]
-
-
-def check_queues(queues: Iterable[str]) -> tuple[str, ...]:
-    """Read the names of the queues to claim from."""
-    # A text is iterable too, and its letters are hardly queues.
-    names = () if isinstance(queues, str) else tuple(queues)
-    if not names:
-        msg = f"queues= takes a list of names, as ['mail'], not {queues!r}."
-        raise UsageError(msg)
-    return tuple(check_name(name, "queues=") for name in names)
-
-
-def check_concurrency(value: object) -> int:
-    """Read how many jobs may run at once."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        msg = f"concurrency= is a whole number of 1 or more; it was {value!r}."
-        raise UsageError(msg)
-    return value
