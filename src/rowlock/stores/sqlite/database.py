@@ -48,7 +48,7 @@ class Database:
         self.path = path
         self.is_new = False
         self.grace = Grace(clock)
-        self.news = News(clock, self.nudge)
+        self.news = News(clock, self._hurry)
         self._synchronous = synchronous
         self._clock = clock
         self._trace = trace
@@ -115,12 +115,6 @@ class Database:
         if isinstance(between, FileBetween):
             between.lent()
 
-    def nudge(self) -> None:
-        """Have the writer look whether anybody sleeps."""
-        writer = self._writer
-        if writer is not None:
-            writer.nudge()
-
     def _for_writing(self) -> Thread:
         writer = self._writer
         if writer is not None and self._is_open and writer.is_live:
@@ -149,6 +143,17 @@ class Database:
             # Since Python 3.12 no thread starts at exit. The writer can read too.
             return self._for_writing()
 
+    def _hurry(self) -> None:
+        """Have the writer look around now: somebody sleeps, or nobody any more."""
+        between = self._between
+        if between is not None:
+            between.hurry()
+
+    def _nudge(self) -> None:
+        writer = self._writer
+        if writer is not None:
+            writer.nudge()
+
     def _start_writer(self) -> Thread:
         if self.path == MEMORY and self._is_open:
             msg = (
@@ -160,7 +165,7 @@ class Database:
         self._between = (
             MemoryBetween(self.news, self.grace)
             if self.path == MEMORY
-            else FileBetween(self.path, self.news, self.grace, self.nudge)
+            else FileBetween(self.path, self.news, self.grace, self._nudge)
         )
         connect = self._reconnect if self._is_open else self._connect
         writer = Thread(
@@ -229,7 +234,7 @@ class Database:
         self._lock = threading.Lock()
         self.grace = Grace(self._clock)
         self._writer = self._reader = self._between = None
-        self.news = News(self._clock, self.nudge)
+        self.news = News(self._clock, self._hurry)
 
 
 _databases: WeakSet[Database] = WeakSet()
