@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
 import pytest
@@ -202,3 +202,20 @@ async def test_a_job_given_back_unstarted_still_expires(
     assert (await store.prune(Retention(), limit=10)).expired == 1
     (job,) = await store.get([job_id])
     assert job.status is Status.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("year", "is_due"), [(1, True), (1900, True), (1969, True), (9999, False)]
+)
+async def test_a_run_at_may_be_any_instant(
+    store: Store, claim: ClaimSome, year: int, *, is_due: bool
+) -> None:
+    run_at = datetime(year, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    (job_id,) = await store.enqueue([new_job(run_at=run_at)])
+    assert job_id is not None
+
+    claimed = await claim()
+
+    assert [job.run_at for job in await store.get([job_id])] == [run_at]
+    assert [held.run_at for held in claimed.claims] == ([run_at] if is_due else [])
+    assert claimed.next_due == (None if is_due else run_at)

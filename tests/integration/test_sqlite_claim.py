@@ -6,7 +6,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
@@ -17,7 +16,7 @@ from rowlock.stores.sqlite import claim as claiming
 from rowlock.stores.sqlite.thread import PENDING
 from rowlock.testing import FakeClock
 
-from .sqlite_given import LEASE, claim, new_job, opened
+from .sqlite_given import claim, new_job, opened
 
 HOUR = timedelta(hours=1)
 
@@ -44,7 +43,8 @@ async def steps_of_a_claim(store: SQLiteStore, **options: object) -> int:
             claiming.claim(
                 connection,
                 now,
-                partial(claiming.choose, demand=demand, turn=0),
+                demand,
+                0,
                 worker="w1",
                 lease=60_000_000,
                 alone=False,
@@ -201,25 +201,16 @@ async def test_a_claim_between_reading_and_writing_meets_a_pause(
 ) -> None:
     """Chosen is what is there under the lock, whatever was seen before it."""
     await store.enqueue([new_job()])
+    demand = Demand(total=10, tasks=frozenset({"task"}))
     assert await store._database.read(
-        lambda c, now: claiming.peek(c, now, _choose(10)) is PENDING
+        lambda c, now: claiming.peek(c, now, demand, 0) is PENDING
     )
     await store.pause(Pause(queue="default"))
 
     claimed = await store._database.write(
         lambda c, now: claiming.claim(
-            c,
-            now,
-            _choose(10),
-            worker="w",
-            lease=LEASE // timedelta.resolution,
-            alone=False,
+            c, now, demand, 0, worker="w", lease=60_000_000, alone=False
         )
     )
 
     assert claimed.claims == ()
-
-
-def _choose(total: int) -> claiming.Choose:
-    demand = Demand(total=total, tasks=frozenset({"task"}))
-    return partial(claiming.choose, demand=demand, turn=0)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _LONG = 32 * 2**20
 _READERS_PATIENCE = "PRAGMA busy_timeout = 100"
 _NO_PATIENCE = "PRAGMA busy_timeout = 0"
+_AS_EVER = "PRAGMA wal_autocheckpoint = 1000"
 
 _SOONEST = 0.1  # seconds between two tries; doubled while a long reader is in the way
 _LATEST = 5.0
@@ -62,7 +63,11 @@ class Checkpoint:
         """Copy the log where it has grown long and it is this process's turn."""
         if self._lock is None:
             if IS_ELECTED and self._size() > WAL_LIMIT:
-                self._take_turn()
+                try:
+                    self._take_turn()
+                except OSError:
+                    # Nowhere to wait for a turn: SQLite's own way is the lesser risk.
+                    connection.execute(_AS_EVER)
         elif not self._has_begun or self.due_in() == 0:
             self._copy(connection)
 
@@ -107,17 +112,14 @@ class Checkpoint:
             self._lock = None
 
     def _take_turn(self) -> None:
-        try:
-            self._folder.mkdir(exist_ok=True)
-            lock = os.open(
-                self._folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT, 0o666
-            )
-        except OSError:
-            return
+        self._folder.mkdir(exist_ok=True)
+        lock = os.open(self._folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(lock)
+            if not isinstance(error, BlockingIOError):  # another process has it
+                raise
         else:
             self._lock = lock
             self._next_at = time.monotonic() + _UNUSED
