@@ -172,7 +172,6 @@ class Worker:
             store,
             self._runs,
             self._outage,
-            events,
             start=self._handlers.start,
             renew=self._renew.now,
             worker=self.id,
