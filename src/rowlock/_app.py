@@ -217,7 +217,7 @@ class App(Operations):
             >>> asyncio.run(app.enqueue_many(greet.job(name=n) for n in ("Ada", "Bo")))
             [1, 2]
         """
-        return await self.enqueue_jobs(list(jobs), connection)
+        return await self.enqueue_jobs(check_jobs(jobs), connection)
 
     def enqueue_many_sync(
         self, jobs: Iterable[NewJob], *, connection: object | None = None
@@ -228,7 +228,7 @@ class App(Operations):
             >>> App("sqlite://").enqueue_many_sync([])
             []
         """
-        return self.enqueue_jobs_sync(list(jobs), connection, "app.enqueue_many")
+        return self.enqueue_jobs_sync(check_jobs(jobs), connection, "app.enqueue_many")
 
     async def enqueue_jobs(
         self, jobs: Sequence[NewJob], connection: object | None
@@ -350,6 +350,17 @@ def default_url() -> str:
         if url := os.environ.get(variable):
             return url
     return DEFAULT_URL
+
+
+def check_jobs(jobs: Iterable[object]) -> list[NewJob]:
+    """Read jobs to enqueue."""
+    found = []
+    for job in jobs:
+        if not isinstance(job, NewJob):
+            msg = f"enqueue_many takes jobs, as task.job(...) makes them, not {job!r}."
+            raise UsageError(msg)
+        found.append(job)
+    return found
 
 
 def check_retention(value: object) -> Retention:

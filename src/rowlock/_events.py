@@ -258,7 +258,7 @@ class StoreBack(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepDone(WorkerEvent):
-    """A round of pruning has ended."""
+    """Jobs that came too late have expired, or a round of pruning has ended."""
 
     name = "upkeep.done"
     level = logging.DEBUG

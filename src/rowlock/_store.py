@@ -347,6 +347,8 @@ class Store(Protocol):
 
         Returns one id a job, in the order given; None where an unfinished job of the
         same task holds the idempotency key, also one earlier in `jobs` (laws 1, 10).
+        A holder that was not started by its `expires_at` never will be: it is expired
+        first, so that None means that a job of this key will run.
         """
         ...
 

@@ -109,6 +109,8 @@ class Task(Generic[P, R]):
         Raises:
             PayloadError: an argument can't be stored, or doesn't fit its annotation;
                 the message says where.
+            UsageError: the task has a `connection`, which a job can't carry: lend it
+                to `app.enqueue_many`.
 
             >>> from rowlock import App
             >>> app = App("sqlite://")
@@ -117,6 +119,15 @@ class Task(Generic[P, R]):
             >>> greet.job(name="Ada").payload
             '{"name":"Ada"}'
         """
+        if self._job.connection is not None:
+            msg = (
+                f"A job of {self.name!r} can't carry a connection: lend it to"
+                " app.enqueue_many(jobs, connection=), or call enqueue."
+            )
+            raise UsageError(msg)
+        return self._make(*args, **kwargs)
+
+    def _make(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         arguments = self.codec.bind(args, kwargs)
         job, task = self._job, self.defaults
         return NewJob(
@@ -151,7 +162,7 @@ class Task(Generic[P, R]):
             >>> asyncio.run(greet.enqueue(name="Ada"))
             1
         """
-        job = self.job(*args, **kwargs)
+        job = self._make(*args, **kwargs)
         return (await self._app.enqueue_jobs([job], self._job.connection))[0]
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
@@ -165,6 +176,6 @@ class Task(Generic[P, R]):
             >>> greet.enqueue_sync(name="Ada")
             1
         """
-        job = self.job(*args, **kwargs)
+        job = self._make(*args, **kwargs)
         call = f"{self.name}.enqueue"
         return self._app.enqueue_jobs_sync([job], self._job.connection, call)[0]

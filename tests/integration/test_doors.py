@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +60,7 @@ def test_a_wrong_id_among_many_leaves_all_of_them_alone(app: App) -> None:
         (lambda app: app.list_sync(given(ids="17")), "A job's id is a whole number"),
         (lambda app: app.list_sync(given(older_than=-1)), r"Filter\(older_than=\)"),
         (lambda app: app.cancel_sync(1, by="\ud800"), "by= can't hold NUL"),
+        (lambda app: app.enqueue_many_sync([None]), "takes jobs, as task.job"),
         (lambda app: app.worker(queues="mail"), r"as in \['mail'\]"),
         (lambda app: app.worker(queues=[]), "queues= has no name in it"),
         (lambda app: app.task(dead_on=KeyError), "dead_on= takes classes"),
@@ -75,6 +79,16 @@ def test_what_cant_be_meant_is_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(UsageError, match=complaint):
         call(app)
+
+
+def test_a_job_carries_no_connection_that_enqueue_many_would_not_use(
+    app: App, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        lending = app.tasks["note"].options(connection=connection)
+
+        with pytest.raises(UsageError, match=r"lend it to app\.enqueue_many"):
+            app.enqueue_many_sync([lending.job(number=1)])
 
 
 def test_a_filter_takes_a_status_as_a_text_and_an_age_in_seconds(app: App) -> None:

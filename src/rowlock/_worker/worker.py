@@ -127,7 +127,8 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(self._finish.loop())
                 keeping = [
-                    group.create_task(self._upkeep.recover_loop(self._lease)),
+                    group.create_task(self._upkeep.recover_loop()),
+                    group.create_task(self._upkeep.expire_loop()),
                     group.create_task(self._upkeep.prune_loop(self._app.retention)),
                 ]
                 fetching = group.create_task(self._fetch.loop())
@@ -171,7 +172,6 @@ class Worker:
             store,
             self._runs,
             self._outage,
-            events,
             start=self._handlers.start,
             renew=self._renew.now,
             worker=self.id,
@@ -180,7 +180,9 @@ class Worker:
             queues=self._queues,
             concurrency=self._concurrency,
         )
-        self._upkeep = Upkeep(store, self._outage, events, worker=self.id)
+        self._upkeep = Upkeep(
+            store, self._outage, events, worker=self.id, lease=self._lease
+        )
 
     def _on_room(self) -> None:
         self._fetch.on_room()
