@@ -32,7 +32,7 @@ from rowlock._options import (
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
 from rowlock._sync import Portal
-from rowlock._task import Task
+from rowlock._task import Task, check_jobs
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -84,8 +84,13 @@ class App(Operations):
         self.tasks: dict[str, Task[..., Any]] = {}
         self.events = Events()
         self.clock: Clock = clock or SystemClock()
-        self.store: Store = stores.connect(url or default_url(), clock=self.clock)
+        # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
+        where = default_url() if url is None else url
+        self.store: Store = stores.connect(where, clock=self.clock)
         self.portal = Portal()
+
+    def __repr__(self) -> str:
+        return f"<App {self.url}>"
 
     @property
     def url(self) -> str:
@@ -379,6 +384,12 @@ def _rule(backoff: BackoffLike | Callable[[int], float | timedelta]) -> BackoffR
 
 def _name_of(function: Callable[..., object]) -> str:
     name = getattr(function, "__name__", None)
+    if not callable(function):
+        msg = (
+            f"{function!r} is no function: what @app.task takes besides is named, as in"
+            " @app.task(queue='mail')."
+        )
+        raise InvalidTask(msg)
     if not isinstance(name, str):
         msg = f"{function!r} has no name to be a task by: say @app.task(name=...)."
         raise InvalidTask(msg)

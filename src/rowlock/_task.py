@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Generic, ParamSpec, Protocol, TypeVar, Unpack
@@ -179,3 +179,23 @@ class Task(Generic[P, R]):
         job = self._make(*args, **kwargs)
         call = f"{self.name}.enqueue"
         return self._app.enqueue_jobs_sync([job], self._job.connection, call)[0]
+
+
+def check_jobs(jobs: Iterable[NewJob]) -> list[NewJob]:
+    """Read what `enqueue_many` is given."""
+    if not isinstance(jobs, Iterable):
+        msg = (
+            "enqueue_many takes several jobs, as in [task.job(n=1)], not one"
+            f" {type(jobs).__name__}."
+        )
+        raise UsageError(msg)
+    listed = list(jobs)
+    for place, job in enumerate(listed):
+        if not isinstance(job, NewJob):
+            # By its type alone: it may hold what was meant for a payload.
+            msg = (
+                "enqueue_many takes what task.job(...) returns, and at place"
+                f" {place} is a {type(job).__name__}."
+            )
+            raise UsageError(msg)
+    return listed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowlock._job import ClaimKey, Status
+from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.enqueue import enqueue
@@ -113,7 +114,7 @@ def _add_error(
         "started_at": None if job.started_at is None else rows.iso(job.started_at),
         "ended_at": rows.iso(ended_at),
     }
-    text = f"{error.get('type', 'Error')}: {error.get('message', '')}"
+    text = in_words(error)
     connection.execute(
         SQL["add_error"],
         {"id": job.id, "entry": rows.to_json(entry), "last_error": text[:LAST_ERROR]},
