@@ -357,17 +357,6 @@ def default_url() -> str:
     return DEFAULT_URL
 
 
-def check_jobs(jobs: Iterable[object]) -> list[NewJob]:
-    """Read jobs to enqueue."""
-    found = []
-    for job in jobs:
-        if not isinstance(job, NewJob):
-            msg = f"enqueue_many takes jobs, as task.job(...) makes them, not {job!r}."
-            raise UsageError(msg)
-        found.append(job)
-    return found
-
-
 def check_retention(value: object) -> Retention:
     """Read how long finished jobs stay."""
     if value is None:
