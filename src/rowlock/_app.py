@@ -22,8 +22,9 @@ from rowlock._job import NewJob
 from rowlock._operations import Operations
 from rowlock._options import (
     TaskOptions,
-    check_dead_on,
-    check_max_attempts,
+    check_count,
+    check_errors,
+    check_lease,
     check_name,
     check_priority,
     check_timeout,
@@ -31,7 +32,7 @@ from rowlock._options import (
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
 from rowlock._sync import Portal
-from rowlock._task import Task
+from rowlock._task import Task, check_jobs
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -74,17 +75,22 @@ class App(Operations):
         max_payload: int = MAX_PAYLOAD,
         clock: Clock | None = None,
     ) -> None:
-        self.max_attempts = check_max_attempts(max_attempts, "max_attempts=")
+        self.max_attempts = check_count(max_attempts, "max_attempts=")
         self.backoff = to_backoff(backoff, "backoff=")
         self.timeout = check_timeout(timeout, "timeout=")
-        self.lease = check_lease(lease)
-        self.retention = retention or Retention()
-        self.max_payload = max_payload
+        self.lease = check_lease(lease, "lease=")
+        self.retention = check_retention(retention)
+        self.max_payload = check_count(max_payload, "max_payload=")
         self.tasks: dict[str, Task[..., Any]] = {}
         self.events = Events()
         self.clock: Clock = clock or SystemClock()
-        self.store: Store = stores.connect(url or default_url(), clock=self.clock)
+        # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
+        where = default_url() if url is None else url
+        self.store: Store = stores.connect(where, clock=self.clock)
         self.portal = Portal()
+
+    def __repr__(self) -> str:
+        return f"<App {self.url}>"
 
     @property
     def url(self) -> str:
@@ -145,12 +151,12 @@ class App(Operations):
             priority=check_priority(priority, "priority="),
             max_attempts=self.max_attempts
             if max_attempts is None
-            else check_max_attempts(max_attempts, "max_attempts="),
+            else check_count(max_attempts, "max_attempts="),
             timeout=self.timeout
             if timeout is None
             else check_timeout(timeout, "timeout="),
             backoff=self.backoff if backoff is None else _rule(backoff),
-            dead_on=check_dead_on(dead_on, "dead_on="),
+            dead_on=check_errors(dead_on, "dead_on="),
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:
@@ -216,7 +222,7 @@ class App(Operations):
             >>> asyncio.run(app.enqueue_many(greet.job(name=n) for n in ("Ada", "Bo")))
             [1, 2]
         """
-        return await self.enqueue_jobs(list(jobs), connection)
+        return await self.enqueue_jobs(check_jobs(jobs), connection)
 
     def enqueue_many_sync(
         self, jobs: Iterable[NewJob], *, connection: object | None = None
@@ -227,7 +233,7 @@ class App(Operations):
             >>> App("sqlite://").enqueue_many_sync([])
             []
         """
-        return self.enqueue_jobs_sync(list(jobs), connection, "app.enqueue_many")
+        return self.enqueue_jobs_sync(check_jobs(jobs), connection, "app.enqueue_many")
 
     async def enqueue_jobs(
         self, jobs: Sequence[NewJob], connection: object | None
@@ -325,7 +331,7 @@ class App(Operations):
             self,
             concurrency=concurrency,
             queues=queues,
-            lease=self.lease if lease is None else check_lease(lease),
+            lease=self.lease if lease is None else check_lease(lease, "lease="),
             shutdown_timeout=to_delay(shutdown_timeout, "shutdown_timeout="),
         )
 
@@ -351,12 +357,23 @@ def default_url() -> str:
     return DEFAULT_URL
 
 
-def check_lease(lease: float | timedelta) -> timedelta:
-    """Read a lease."""
-    value = to_delay(lease, "lease=")
-    # Below that a garbage collection or a slow disk looks like a death.
-    if value < timedelta(seconds=1):
-        msg = f"lease= is at least 1 s; it was {value.total_seconds():g} s."
+def check_jobs(jobs: Iterable[object]) -> list[NewJob]:
+    """Read jobs to enqueue."""
+    found = []
+    for job in jobs:
+        if not isinstance(job, NewJob):
+            msg = f"enqueue_many takes jobs, as task.job(...) makes them, not {job!r}."
+            raise UsageError(msg)
+        found.append(job)
+    return found
+
+
+def check_retention(value: object) -> Retention:
+    """Read how long finished jobs stay."""
+    if value is None:
+        return Retention()
+    if not isinstance(value, Retention):
+        msg = f"retention= takes a Retention(failed=3600) or the like, not {value!r}."
         raise UsageError(msg)
     return value
 
@@ -367,6 +384,12 @@ def _rule(backoff: BackoffLike | Callable[[int], float | timedelta]) -> BackoffR
 
 def _name_of(function: Callable[..., object]) -> str:
     name = getattr(function, "__name__", None)
+    if not callable(function):
+        msg = (
+            f"{function!r} is no function: what @app.task takes besides is named, as in"
+            " @app.task(queue='mail')."
+        )
+        raise InvalidTask(msg)
     if not isinstance(name, str):
         msg = f"{function!r} has no name to be a task by: say @app.task(name=...)."
         raise InvalidTask(msg)

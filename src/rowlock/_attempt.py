@@ -24,9 +24,16 @@ class Cancelled:
     """
     A signal that this attempt should stop, with the reason.
 
-    Threads wait on it (`wait(timeout)`) or look (`is_set()`); async code awaits it.
-    An async handler is cancelled as well. `reason` is `cancel` (somebody asked),
-    `timeout`, `shutdown` or `lost` (another worker may have the job), None until set.
+    Threads wait on it (`wait(timeout)`) or look (`is_set()`, or just `if`); async code
+    awaits it. An async handler is cancelled as well. `reason` is `cancel` (somebody
+    asked), `timeout`, `shutdown` or `lost` (another worker may have the job), None
+    until set.
+
+        >>> cancelled = Cancelled()
+        >>> cancelled.set("shutdown")
+        >>> if cancelled:
+        ...     print(cancelled.reason)
+        shutdown
     """
 
     __slots__ = ("_event", "_waiters", "reason")
@@ -41,6 +48,14 @@ class Cancelled:
     def is_set(self) -> bool:
         """Tell whether the attempt should stop."""
         return self._event.is_set()
+
+    def __bool__(self) -> bool:
+        # `if attempt.cancelled` would be true from the start otherwise, and a handler
+        # that asks so would end as soon as it began.
+        return self.is_set()
+
+    def __repr__(self) -> str:
+        return f"<Cancelled: {self.reason or 'not set'}>"
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block this thread until it is set or `timeout` seconds passed; tell which."""

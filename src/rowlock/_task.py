@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Generic, ParamSpec, Protocol, TypeVar, Unpack
@@ -109,6 +109,8 @@ class Task(Generic[P, R]):
         Raises:
             PayloadError: an argument can't be stored, or doesn't fit its annotation;
                 the message says where.
+            UsageError: the task has a `connection`, which a job can't carry: lend it
+                to `app.enqueue_many`.
 
             >>> from rowlock import App
             >>> app = App("sqlite://")
@@ -117,6 +119,15 @@ class Task(Generic[P, R]):
             >>> greet.job(name="Ada").payload
             '{"name":"Ada"}'
         """
+        if self._job.connection is not None:
+            msg = (
+                f"A job of {self.name!r} can't carry a connection: lend it to"
+                " app.enqueue_many(jobs, connection=), or call enqueue."
+            )
+            raise UsageError(msg)
+        return self._make(*args, **kwargs)
+
+    def _make(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         arguments = self.codec.bind(args, kwargs)
         job, task = self._job, self.defaults
         return NewJob(
@@ -151,7 +162,7 @@ class Task(Generic[P, R]):
             >>> asyncio.run(greet.enqueue(name="Ada"))
             1
         """
-        job = self.job(*args, **kwargs)
+        job = self._make(*args, **kwargs)
         return (await self._app.enqueue_jobs([job], self._job.connection))[0]
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
@@ -165,6 +176,26 @@ class Task(Generic[P, R]):
             >>> greet.enqueue_sync(name="Ada")
             1
         """
-        job = self.job(*args, **kwargs)
+        job = self._make(*args, **kwargs)
         call = f"{self.name}.enqueue"
         return self._app.enqueue_jobs_sync([job], self._job.connection, call)[0]
+
+
+def check_jobs(jobs: Iterable[NewJob]) -> list[NewJob]:
+    """Read what `enqueue_many` is given."""
+    if not isinstance(jobs, Iterable):
+        msg = (
+            "enqueue_many takes several jobs, as in [task.job(n=1)], not one"
+            f" {type(jobs).__name__}."
+        )
+        raise UsageError(msg)
+    listed = list(jobs)
+    for place, job in enumerate(listed):
+        if not isinstance(job, NewJob):
+            # By its type alone: it may hold what was meant for a payload.
+            msg = (
+                "enqueue_many takes what task.job(...) returns, and at place"
+                f" {place} is a {type(job).__name__}."
+            )
+            raise UsageError(msg)
+    return listed

@@ -133,6 +133,15 @@ def test_a_story_tells_every_field_that_a_job_has() -> None:
     assert "\x1b" not in told
 
 
+@pytest.mark.usefixtures("shop")
+def test_an_error_without_a_text_is_its_type_alone() -> None:
+    enqueue("quits", '{"with_": "LookupError"}')
+    work()
+
+    assert run_json("jobs", "show", 1, *SHOP)["last_error"] == "LookupError"
+    assert "attempt 1 failed\n    LookupError\n" in run("jobs", "show", 1, *SHOP).stdout
+
+
 @pytest.mark.usefixtures("jobs")
 def test_a_story_tells_what_operators_did() -> None:
     run("jobs", "replay", 2, *SHOP)

@@ -122,6 +122,24 @@ def test_a_close_beside_other_calls_leaves_nobody_waiting(door: App) -> None:
     assert counted == len(enqueued) == len(set(enqueued)) > 0
 
 
+def test_a_call_for_which_there_was_no_thread_leaves_the_next_one_alone(
+    door: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="no thread to be had"):
+                note_of(door).enqueue_sync()
+
+    assert note_of(door).enqueue_sync() == 1
+
+
+def no_thread(_thread: threading.Thread) -> None:
+    """Fail as Python does where the machine has no thread left."""
+    msg = "can't start new thread"
+    raise RuntimeError(msg)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_an_app_works_on_both_sides_of_a_fork(door: App) -> None:
     done = subprocess.run(

@@ -15,6 +15,7 @@ from rowlock._events import (
     JobDeadLettered,
 )
 from rowlock._job import Claim, Outcome, Status
+from rowlock._outcome import in_words
 
 if TYPE_CHECKING:
     from rowlock._store import Settled
@@ -79,8 +80,7 @@ def dead_letter(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]
 
 def error_line(outcome: Outcome) -> str:
     """Say an outcome's error on one line."""
-    error = outcome.error or {}
-    return f"{error.get('type')}: {error.get('message')}".splitlines()[0]
+    return in_words(outcome.error or {}).splitlines()[0]
 
 
 def _of(claim: Claim) -> _Of:

@@ -10,12 +10,11 @@ import click
 
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
+from rowlock._job import LARGEST_ID
 from rowlock._options import check_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What a store's column of ids holds.
-LARGEST_ID = 2**63 - 1
 JOB_ID = click.IntRange(1, LARGEST_ID)
 
 

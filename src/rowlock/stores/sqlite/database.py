@@ -139,7 +139,7 @@ class Database:
                 if self._reader is None or not self._reader.is_live:
                     self._reader = self._start_reader()
                 return self._reader
-        except RuntimeError:
+        except StoreUnavailable:
             # Since Python 3.12 no thread starts at exit. The writer can read too.
             return self._for_writing()
 
@@ -230,7 +230,9 @@ class Database:
         """Begin anew in a forked child, without a touch on its parent's connections."""
         if self._between is not None:
             self._between.forget()
+        # What another thread held at that moment, it would hold for ever.
         self._lock = threading.Lock()
+        self.grace = Grace(self._clock)
         self._writer = self._reader = self._between = None
         self.news = News(self._clock, self._hurry)
 

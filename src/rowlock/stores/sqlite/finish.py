@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._job import JSON, ClaimKey, Status
+from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.enqueue import enqueue
@@ -124,11 +125,10 @@ def _error(
         "started_at": None if job.started_at is None else rows.iso(job.started_at),
         "ended_at": rows.iso(end.ended_at),
     }
-    text = f"{error.get('type', 'Error')}: {error.get('message', '')}"
     return {
         "id": job.id,
         "entry": rows.to_json(entry),
-        "last_error": text[:LAST_ERROR],
+        "last_error": in_words(error)[:LAST_ERROR],
     }
 
 

@@ -122,7 +122,14 @@ class Thread:
 
     def start(self) -> None:
         """Connect; `connected` tells when, or why not."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            msg = (
+                f"The database {self._path} can't be used, there is no thread to be"
+                f" had: nothing was written, try again. ({error})"
+            )
+            raise StoreUnavailable(msg) from error
         _threads.add(self)
 
     def submit(self, work: Work[R]) -> Future[R]:
