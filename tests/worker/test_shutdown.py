@@ -11,6 +11,7 @@ from rowlock import App, Status, current_attempt
 from rowlock._events import (
     AttemptReleased,
     AttemptStarted,
+    AttemptStuck,
     Event,
     WorkerDraining,
     WorkerStopped,
@@ -213,6 +214,8 @@ async def test_an_abandoned_claim_is_recovered_without_a_loss(
     await have_started(told, 1)
     worker.stop()
     assert await running == 1
+    (stuck,) = [event for event in told if isinstance(event, AttemptStuck)]
+    assert (stuck.job_id, stuck.attempt, stuck.reason) == (job_id, 1, "shutdown")
 
     async with app.worker(lease=1):
 

@@ -96,6 +96,18 @@ class Handlers:
                 self._cancel_grace_s, self._give_up, run
             )
 
+    def tell_stuck(self, run: Run) -> None:
+        """Say that a handler runs on, and that nobody records its end."""
+        self._app.events.emit(
+            AttemptStuck(
+                job_id=run.claim.job_id,
+                task=run.claim.task,
+                queue=run.claim.queue,
+                attempt=run.claim.attempts,
+                reason=run.reason or "timeout",
+            )
+        )
+
     def close(self) -> None:
         """Let idle threads end."""
         self._threads.close()
@@ -168,19 +180,10 @@ class Handlers:
             return
         if run.asyncio_task is not None:
             self._stuck.add(run.asyncio_task)
-        claim, reason = run.claim, run.reason
-        self._app.events.emit(
-            AttemptStuck(
-                job_id=claim.job_id,
-                task=claim.task,
-                queue=claim.queue,
-                attempt=claim.attempts,
-                reason=reason or "timeout",
-            )
-        )
+        self.tell_stuck(run)
         self._end(
             run,
             _outcome.cancelled(run.key)
-            if reason == "cancel"
+            if run.reason == "cancel"
             else execute.timed_out(run),
         )

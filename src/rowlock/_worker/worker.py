@@ -219,7 +219,9 @@ class Worker:
         for run in self._runs:
             self._handlers.stop(run, "shutdown")
         await self._until_calm(began + self._shutdown_s * CANCEL_SHARE)
-        left = [run.key for run in self._runs if run.ended_at is None]
+        left = [run for run in self._runs if run.ended_at is None]
+        for run in left:
+            self._handlers.tell_stuck(run)
         try:
             async with asyncio.timeout_at(
                 asyncio.get_running_loop().time()
@@ -229,7 +231,10 @@ class Worker:
                 await self._finish.flush()
                 if left:
                     await self._app.store.renew(
-                        left, worker=self.id, lease=self._lease, abandoned=True
+                        [run.key for run in left],
+                        worker=self.id,
+                        lease=self._lease,
+                        abandoned=True,
                     )
         except (TimeoutError, StoreError) as error:
             self._outage.began(error)
