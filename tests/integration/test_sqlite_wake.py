@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,9 +26,11 @@ NO_TIME = timedelta(0)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path() -> Iterator[Path]:
     """A file that doesn't exist yet."""
-    return tmp_path / "jobs.db"
+    # A socket's path has about 100 bytes at most, and pytest's folders are as long.
+    with tempfile.TemporaryDirectory(prefix="wake-") as folder:
+        yield Path(folder) / "jobs.db"
 
 
 @pytest.fixture

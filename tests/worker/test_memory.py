@@ -50,7 +50,8 @@ async def test_jobs_that_are_over_leave_nothing_behind(app: App, scale: int) -> 
         for task in (on_loop, in_thread):
             await app.enqueue_many(task.job(number=n) for n in range(count // 2))
         await all_over(app, within=300)
-        await eventually(lambda: alive()["Run"] == 0)
+        # The store's thread may still be at the end of its last batch.
+        await eventually(lambda: not {"Run", "Claim", "Outcome"} & (+alive()).keys())
         return alive()
 
     async with app.worker(concurrency=50):
@@ -59,7 +60,6 @@ async def test_jobs_that_are_over_leave_nothing_behind(app: App, scale: int) -> 
         after = await run(jobs)
         timers: list[object] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]  # nothing outside shows them
 
-        assert after["Claim"] == after["Outcome"] == 0
         # A few more or less are of the polling itself.
         assert after.total() - before.total() < 20, after - before
         # asyncio sweeps out cancelled timers when more than half of 100 are.
