@@ -194,7 +194,7 @@ def check_jobs(jobs: Iterable[NewJob]) -> list[NewJob]:
         if not isinstance(job, NewJob):
             # By its type alone: it may hold what was meant for a payload.
             msg = (
-                "enqueue_many takes jobs, as task.job(...) makes them, and at place"
+                "enqueue_many takes what task.job(...) returns, and at place"
                 f" {place} is a {type(job).__name__}."
             )
             raise UsageError(msg)

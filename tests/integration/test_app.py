@@ -115,7 +115,7 @@ async def test_an_app_connects_at_its_first_call_and_again_after_a_close(
 
 @pytest.mark.parametrize("value", [KeyError, "KeyError", [KeyError("x")], [SystemExit]])
 def test_dead_on_takes_exception_classes_only(value: object) -> None:
-    with pytest.raises(UsageError, match="dead_on= takes classes of exceptions"):
+    with pytest.raises(UsageError, match="dead_on= takes classes"):
         App("sqlite://").task(dead_on=value)  # type: ignore[call-overload]  # refused
 
 

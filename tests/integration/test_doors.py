@@ -60,7 +60,10 @@ def test_a_wrong_id_among_many_leaves_all_of_them_alone(app: App) -> None:
         (lambda app: app.list_sync(given(ids="17")), "A job's id is a whole number"),
         (lambda app: app.list_sync(given(older_than=-1)), r"Filter\(older_than=\)"),
         (lambda app: app.cancel_sync(1, by="\ud800"), "by= can't hold NUL"),
-        (lambda app: app.enqueue_many_sync([None]), "takes jobs, as task.job"),
+        (
+            lambda app: app.enqueue_many_sync([None]),
+            "what task.job.* at place 0 is a NoneType",
+        ),
         (lambda app: app.worker(queues="mail"), r"as in \['mail'\]"),
         (lambda app: app.worker(queues=[]), "queues= has no name in it"),
         (lambda app: app.task(dead_on=KeyError), "dead_on= takes classes"),

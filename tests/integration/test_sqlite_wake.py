@@ -27,8 +27,9 @@ NO_TIME = timedelta(0)
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A file that doesn't exist yet, by a name that is short enough for a socket's."""
-    with tempfile.TemporaryDirectory() as folder:
+    """A file that doesn't exist yet."""
+    # A socket's path has about 100 bytes at most, and pytest's folders are as long.
+    with tempfile.TemporaryDirectory(prefix="wake-") as folder:
         yield Path(folder) / "jobs.db"
 
 
