@@ -249,12 +249,21 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """One queue: jobs by status, how many are due, and since when the oldest is."""
+    """
+    One queue: jobs by status, how many are due, and since when the oldest is.
+
+    `counts` has every status, with 0 where no job is in it.
+    """
 
     queue: str
     counts: Mapping[Status, int]
     due: int
     oldest_due: datetime | None
+
+    def __post_init__(self) -> None:
+        # A store counts what is there; who reads looks for what isn't, too.
+        counts = {status: self.counts.get(status, 0) for status in Status}
+        object.__setattr__(self, "counts", counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
