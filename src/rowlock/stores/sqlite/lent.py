@@ -90,7 +90,10 @@ class SQLiteLent:
             raise errors.translate(error, path) from error
         if not main or not _is_same(_text(main), path):
             found = _text(main) if main else "a database in memory"
-            msg = f"The connection lent is to {found}, and the store is {path}."
+            msg = (
+                f"The connection lent is to {found}, and the jobs are in {path}: lend"
+                " one to that."
+            )
             raise WrongConnection(msg)
         return cursor
 
@@ -128,9 +131,12 @@ def _is_autocommit(connection: sqlite3.Connection) -> bool:
 
 def _wrong_kind(connection: object) -> WrongConnection:
     kind = type(connection)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
     return WrongConnection(
-        f"A {kind.__module__}.{kind.__qualname__} can't be lent to the SQLite store: it"
-        " takes a sqlite3.Connection, in enqueue_sync."
+        f"A {name} can't be lent to the SQLite store: it takes a sqlite3.Connection, in"
+        " enqueue_sync."
     )
 
 
