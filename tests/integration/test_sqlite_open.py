@@ -101,6 +101,10 @@ async def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "missing").exists()
 
 
+async def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    assert "File name too long" in await refused(tmp_path / ("x" * 300))
+
+
 REFUSED = """
     async def main(path):
         store = SQLiteStore(Address(path=path))
@@ -338,6 +342,7 @@ server:/export /srv/nfs nfs4 rw 0 0
 //nas/share /srv/with\\040space cifs rw 0 0
 /dev/sdb1 /srv/nfs/local ext4 rw 0 0
 tmpfs /srv/nfsx tmpfs rw 0 0
+tmpfs /srv/odd\x85name tmpfs rw 0 0
 """
 
 

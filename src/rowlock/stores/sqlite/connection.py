@@ -52,10 +52,15 @@ def check_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> Non
 def check_path(path: str) -> None:
     """Refuse what can't be a database file, in one sentence; warn of a network."""
     file = Path(path)
-    if file.is_dir():
+    try:
+        is_folder, has_folder = file.is_dir(), file.parent.is_dir()
+    except OSError as error:  # too long a name, or a folder that isn't to be read
+        msg = f"The database {path} can't be used: {error.strerror}; correct the URL."
+        raise ConfigError(msg) from error
+    if is_folder:
         msg = f"The database {path} is a folder: add a file name to the URL."
         raise ConfigError(msg)
-    if not file.parent.is_dir():
+    if not has_folder:
         msg = (
             f"The database {path} can't be made, there is no folder {file.parent}:"
             " create it, or correct the URL."
@@ -82,12 +87,13 @@ def file_of(path: str) -> tuple[int, int] | None:
 def network_of(path: str, mounts: str = "/proc/mounts") -> str | None:
     """Name the network file system a path lies on; None where it is local."""
     try:
-        lines = Path(mounts).read_text("utf-8", "replace").splitlines()
+        text = Path(mounts).read_text("utf-8", "replace")
     except OSError:
         return None
     here = Path(path).resolve()
     longest, found = -1, ""
-    for line in lines:
+    # By line feeds alone: a folder's name may hold any other end of a line.
+    for line in filter(None, text.split("\n")):
         _, folder, kind, *_ = line.split(" ")
         folder = folder.replace("\\040", " ")
         # A later mount at the same place covers the earlier one.
@@ -110,7 +116,6 @@ def connect_writer(
         if path != MEMORY:
             patiently(lambda: _use_wal(connection, path))
         connection.execute(_SYNCHRONOUS[synchronous])
-        connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
         if not autocheckpoint:
