@@ -24,6 +24,7 @@ from rowlock._options import (
     TaskOptions,
     check_count,
     check_errors,
+    check_jobs,
     check_lease,
     check_name,
     check_priority,
@@ -261,10 +262,21 @@ class App(Operations):
         """
         Connect now instead of at the first call; a second time does nothing.
 
+        Before a transaction of your own on a database that Rowlock has never used: the
+        tables are made by another connection, which your lock would keep out.
+
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())
         """
         await self.store.open()
+
+    def open_sync(self) -> None:
+        """
+        Do what `open` does, from synchronous code.
+
+            >>> App("sqlite://").open_sync()
+        """
+        self.portal.run(self.open(), "app.open")
 
     async def close(self) -> None:
         """
@@ -349,17 +361,6 @@ def default_url() -> str:
         if url := os.environ.get(variable):
             return url
     return DEFAULT_URL
-
-
-def check_jobs(jobs: Iterable[object]) -> list[NewJob]:
-    """Read jobs to enqueue."""
-    found = []
-    for job in jobs:
-        if not isinstance(job, NewJob):
-            msg = f"enqueue_many takes jobs, as task.job(...) makes them, not {job!r}."
-            raise UsageError(msg)
-        found.append(job)
-    return found
 
 
 def check_retention(value: object) -> Retention:

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
+from rowlock._job import NewJob
 from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
 
 # Names and keys are index keys: long ones slow every claim and, in Postgres, don't fit.
@@ -136,6 +137,17 @@ def check_lease(value: float | timedelta, argument: str) -> timedelta:
 def check_timeout(value: float | timedelta, argument: str) -> float:
     """Read a timeout in seconds; 0 is none."""
     return to_delay(value, argument).total_seconds()
+
+
+def check_jobs(jobs: Iterable[object]) -> list[NewJob]:
+    """Read jobs to enqueue."""
+    found = []
+    for job in jobs:
+        if not isinstance(job, NewJob):
+            msg = f"enqueue_many takes jobs, as task.job(...) makes them, not {job!r}."
+            raise UsageError(msg)
+        found.append(job)
+    return found
 
 
 _readers: dict[str, Callable[..., object]] = {

@@ -97,8 +97,10 @@ class Renew:
             with asyncio.Runner() as runner:
                 runner.get_loop()  # before the coroutine that would be left behind
                 runner.run(self._serve())
-        except Exception as error:  # noqa: BLE001 - who waits for the start is told
+        except Exception as error:  # noqa: BLE001 - logged, or told to who starts it
             self._failure = error
+            if self._ready.is_set():
+                worker_logger.exception("The renewal of leases has ended.")
         finally:
             self._ready.set()
 

@@ -166,6 +166,8 @@ class Thread:
                 while (batch := self._take(connection)) is not None:
                     self._batch = batch
                     self._serve(connection, batch)
+                    # Or an idle store would keep what it wrote or read last.
+                    self._batch = batch = []
         except sqlite3.Error as error:
             failure = self._translated(error)
         except BaseException as error:  # noqa: BLE001 - handed to who waits for it
