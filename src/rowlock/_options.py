@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from rowlock._durations import to_delay
+from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
-from rowlock._retry import Backoff, BackoffLike, BackoffRule
+from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
 
 # Names and keys are index keys: long ones slow every claim and, in Postgres, don't fit.
 LONGEST_NAME = 200
@@ -136,6 +136,20 @@ def check_lease(value: float | timedelta, argument: str) -> timedelta:
 def check_timeout(value: float | timedelta, argument: str) -> float:
     """Read a timeout in seconds; 0 is none."""
     return to_delay(value, argument).total_seconds()
+
+
+_readers: dict[str, Callable[..., object]] = {
+    "queue": check_name,
+    "priority": check_priority,
+    "delay": to_delay,
+    "run_at": to_instant,
+    "expires_at": to_instant,
+    "max_attempts": check_count,
+    "timeout": check_timeout,
+    "backoff": to_backoff,
+    "idempotency_key": check_name,
+    "connection": lambda connection, _: connection,
+}
 
 
 def read(options: Mapping[str, object]) -> dict[str, Any]:
