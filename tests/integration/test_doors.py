@@ -40,14 +40,14 @@ def test_ids_are_whole_numbers_and_no_digits_of_a_text(
     with pytest.raises(UsageError, match="A job's id is a whole number"):
         getattr(app, verb)(where)
 
-    assert app.stats_sync().queues[0].counts == {Status.PENDING: 20}
+    assert app.stats_sync().queues[0].counts[Status.PENDING] == 20
 
 
 def test_a_wrong_id_among_many_leaves_all_of_them_alone(app: App) -> None:
     with pytest.raises(UsageError, match="not 'x'"):
         app.cancel_sync([*range(1, 21), *range(21, 2000), "x"])  # type: ignore[list-item]  # what is refused
 
-    assert app.stats_sync().queues[0].counts == {Status.PENDING: 20}
+    assert app.stats_sync().queues[0].counts[Status.PENDING] == 20
 
 
 @pytest.mark.parametrize(
