@@ -267,10 +267,21 @@ class App(Operations):
         """
         Connect now instead of at the first call; a second time does nothing.
 
+        Before a transaction of your own on a database that Rowlock has never used: the
+        tables are made by another connection, which your lock would keep out.
+
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())
         """
         await self.store.open()
+
+    def open_sync(self) -> None:
+        """
+        Do what `open` does, from synchronous code.
+
+            >>> App("sqlite://").open_sync()
+        """
+        self.portal.run(self.open(), "app.open")
 
     async def close(self) -> None:
         """

@@ -8,6 +8,7 @@ functions; it works in async handlers, in threads, and in what they call.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Generator
 from contextvars import ContextVar
@@ -84,7 +85,9 @@ class Cancelled:
         self.reason = reason
         self._event.set()
         for loop, future in tuple(self._waiters):
-            loop.call_soon_threadsafe(_resolve, future, reason)
+            # A loop that a thread had to itself may just have closed.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_resolve, future, reason)
 
 
 def _resolve(future: asyncio.Future[Reason], reason: Reason) -> None:

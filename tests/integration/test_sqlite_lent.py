@@ -13,7 +13,12 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from rowlock._errors import StoreError, StoreUnavailable, WrongConnection
+from rowlock._errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+    WrongConnection,
+)
 from rowlock._store import Filter
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.testing import FakeClock
@@ -80,6 +85,22 @@ async def test_in_autocommit_it_stands_at_once(path: Path, store: SQLiteStore) -
 
         assert not own.in_transaction
         assert await ids(store) == list(lent)
+
+
+async def test_law_15_in_autocommit_a_commit_that_failed_leaves_nothing_open(
+    path: Path, store: SQLiteStore
+) -> None:
+    def no_commit(action: int, statement: str | None, *_: str | None) -> int:
+        is_commit = (action, statement) == (sqlite3.SQLITE_TRANSACTION, "COMMIT")
+        return sqlite3.SQLITE_DENY if is_commit else sqlite3.SQLITE_OK
+
+    with a_users(path, isolation_level=None) as own:
+        own.set_authorizer(no_commit)
+        with pytest.raises(OutcomeUnknown):
+            store.lent.enqueue_sync([new_job()], own)
+        assert not own.in_transaction
+
+    assert await ids(store) == []
 
 
 async def test_a_transaction_that_was_begun_in_autocommit_is_joined(

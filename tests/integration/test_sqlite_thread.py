@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -15,11 +16,13 @@ import pytest
 
 from rowlock._clock import SystemClock
 from rowlock._errors import OutcomeUnknown, StoreError, StoreUnavailable
+from rowlock._job import NewJob
 from rowlock._store import Filter
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite.thread import Run, Thread, Work
 from rowlock.stores.sqlite.url import Address
+from tests.eventually import eventually
 
 from .sqlite_given import a_users, claim, new_job, opened, run
 
@@ -343,6 +346,19 @@ def test_a_connection_that_breaks_fails_those_who_wait_and_is_made_anew(
             assert None not in await store.enqueue([new_job()])
 
     asyncio.run(main())
+
+
+async def test_an_idle_store_keeps_nothing_of_what_it_did_last(path: Path) -> None:
+    class Weak(NewJob):
+        """A job that tells when it is gone; slots of its own have no such place."""
+
+    async with opened(path) as store:
+        job = Weak(task="task", queue="default", payload="{}")
+        gone = weakref.ref(job)
+        await store.enqueue([job])
+        del job
+
+        await eventually(lambda: gone() is None, within=5)
 
 
 def test_patience_is_for_locks_only() -> None:

@@ -41,6 +41,7 @@ TWINS: dict[str, Callable[[App], object]] = {
     "app.cancel": lambda app: app.cancel_sync(1),
     "app.replay": lambda app: app.replay_sync(1),
     "app.stats": lambda app: app.stats_sync(),
+    "app.open": lambda app: app.open_sync(),
     "app.close": lambda app: app.close_sync(),
 }
 

@@ -61,6 +61,9 @@ def recovered(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
         lost_worker=claim.worker,
         losses=claim.losses + outcome.lost,
     )
+    # Whose cancel was asked before its worker was lost.
+    if settled.status is Status.CANCELLED:
+        return [event, JobCancelled(**_of(claim))]
     return [event, *dead_letter(claim, outcome, settled)]
 
 

@@ -9,6 +9,7 @@ until the last job has ended.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -80,9 +81,11 @@ class Worker:
                 {started, self._running}, return_when=asyncio.FIRST_COMPLETED
             )
         except asyncio.CancelledError:
-            # There will be no end of the block to stop it.
+            # There will be no end of the block to stop it; and what it has to say of
+            # its own must not pass for the cancellation.
             self.stop()
-            await self._running
+            with contextlib.suppress(Exception):
+                await self._running
             raise
         if self._running.done():
             self._running.result()

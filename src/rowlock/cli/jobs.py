@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import click
@@ -212,7 +213,7 @@ def when(job: Job, now: datetime) -> str:
 
 def _print_answers(answers: Sequence[Answer], *, as_json: bool) -> int:
     if as_json:
-        print_json([{**_fields(answer), "answer": str(answer)} for answer in answers])
+        print_json([{**asdict(answer), "answer": str(answer)} for answer in answers])
     else:
         for answer in answers:
             click.echo(f"{answer.job_id}  {_words(answer)}")
@@ -220,15 +221,6 @@ def _print_answers(answers: Sequence[Answer], *, as_json: bool) -> int:
         return DONE
     found = any(answer.done or answer.status is not None for answer in answers)
     return FAILED if found else NOT_FOUND
-
-
-def _fields(answer: Answer) -> dict[str, object]:
-    return {
-        "job_id": answer.job_id,
-        "done": answer.done,
-        "status": answer.status,
-        "blocked_by": answer.blocked_by,
-    }
 
 
 def _words(answer: Answer) -> str:

@@ -89,12 +89,13 @@ def file_of(path: str) -> tuple[int, int] | None:
 def network_of(path: str, mounts: str = "/proc/mounts") -> str | None:
     """Name the network file system a path lies on; None where it is local."""
     try:
-        lines = Path(mounts).read_text("utf-8", "replace").splitlines()
+        text = Path(mounts).read_text("utf-8", "replace")
     except OSError:
         return None
     here = Path(path).resolve()
     longest, found = -1, ""
-    for line in lines:
+    # By line feeds alone: a folder's name may hold any other end of a line.
+    for line in filter(None, text.split("\n")):
         _, folder, kind, *_ = line.split(" ")
         folder = folder.replace("\\040", " ")
         # A later mount at the same place covers the earlier one.
@@ -117,7 +118,6 @@ def connect_writer(
         if path != MEMORY:
             patiently(lambda: _use_wal(connection, path))
         connection.execute(_SYNCHRONOUS[synchronous])
-        connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
         if not autocheckpoint:

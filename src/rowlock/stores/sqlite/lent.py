@@ -57,7 +57,7 @@ class SQLiteLent:
         # A cursor of our own kind: the caller may have set another, or a row factory.
         cursor = self._check(connection)
         try:
-            with _in_transaction(connection, cursor):
+            with _in_transaction(connection, cursor, self._database.path):
                 ids = enqueue(cursor, rows.to_micros(self._clock.now()), jobs)
         except sqlite3.Error as error:
             raise errors.translate(error, self._database.path) from error
@@ -100,7 +100,7 @@ class SQLiteLent:
 
 @contextmanager
 def _in_transaction(
-    connection: sqlite3.Connection, cursor: sqlite3.Cursor
+    connection: sqlite3.Connection, cursor: sqlite3.Cursor, path: str
 ) -> Iterator[None]:
     """All or none, whoever commits: a savepoint, or where none would, a transaction."""
     joins = connection.in_transaction
@@ -120,7 +120,17 @@ def _in_transaction(
         raise
     cursor.execute("RELEASE rowlock")
     if commits:
+        _commit(connection, cursor, path)
+
+
+def _commit(connection: sqlite3.Connection, cursor: sqlite3.Cursor, path: str) -> None:
+    try:
         cursor.execute("COMMIT")
+    except sqlite3.Error as error:
+        # The caller has begun none, and must not find one open.
+        if connection.in_transaction:
+            cursor.execute("ROLLBACK")
+        raise errors.translate_commit(error, path) from error
 
 
 def _is_autocommit(connection: sqlite3.Connection) -> bool:

@@ -125,7 +125,7 @@ def job(row: Row) -> Job:
 
 
 def pause(row: Row) -> Pause:
-    """Read what `pauses.sql` answers."""
+    """Read what `pausing.sql` answers."""
     return Pause(
         queue=row[0],
         task=row[1],
