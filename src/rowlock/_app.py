@@ -16,7 +16,7 @@ from rowlock import stores
 from rowlock._clock import Clock, SystemClock
 from rowlock._codec import MAX_PAYLOAD
 from rowlock._durations import to_delay
-from rowlock._errors import DuplicateTask, InvalidTask, TaskNotFound, UsageError
+from rowlock._errors import TaskNotFound, UsageError
 from rowlock._events import Event, Events, JobDuplicate, JobEnqueued
 from rowlock._job import NewJob
 from rowlock._operations import Operations
@@ -32,7 +32,7 @@ from rowlock._options import (
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
 from rowlock._sync import Portal
-from rowlock._task import Task, check_jobs
+from rowlock._task import Task, check_jobs, duplicate, name_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -160,10 +160,10 @@ class App(Operations):
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:
-            task_name = _name_of(function) if name is None else name
+            task_name = name_of(function) if name is None else name
             task = Task(function, self, task_name, options)
             if task.name in self.tasks:
-                raise _duplicate(task, self.tasks[task.name])
+                raise duplicate(task, self.tasks[task.name])
             self.tasks[task.name] = task
             return task
 
@@ -380,31 +380,3 @@ def check_retention(value: object) -> Retention:
 
 def _rule(backoff: BackoffLike | Callable[[int], float | timedelta]) -> BackoffRule:
     return backoff if callable(backoff) else to_backoff(backoff, "backoff=")
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    name = getattr(function, "__name__", None)
-    if not callable(function):
-        msg = (
-            f"{function!r} is no function: what @app.task takes besides is named, as in"
-            " @app.task(queue='mail')."
-        )
-        raise InvalidTask(msg)
-    if not isinstance(name, str):
-        msg = f"{function!r} has no name to be a task by: say @app.task(name=...)."
-        raise InvalidTask(msg)
-    return name
-
-
-def _duplicate(task: Task[..., Any], other: Task[..., Any]) -> DuplicateTask:
-    msg = (
-        f"Two functions would be the task {task.name!r}: {_place(other)} and"
-        f" {_place(task)}. Give one of them another name with @app.task(name=...)."
-    )
-    return DuplicateTask(task.name, msg)
-
-
-def _place(task: Task[..., Any]) -> str:
-    code = getattr(task.function, "__code__", None)
-    line = f":{code.co_firstlineno}" if code else ""
-    return f"{task.function.__module__}.{task.function.__qualname__}{line}"

@@ -13,10 +13,10 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Generic, ParamSpec, Protocol, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from rowlock._codec import Codec
-from rowlock._errors import UsageError
+from rowlock._errors import DuplicateTask, InvalidTask, UsageError
 from rowlock._job import NewJob
 from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
 
@@ -199,3 +199,33 @@ def check_jobs(jobs: Iterable[NewJob]) -> list[NewJob]:
             )
             raise UsageError(msg)
     return listed
+
+
+def name_of(function: object) -> str:
+    """Tell the name that a function gives its task."""
+    name = getattr(function, "__name__", None)
+    if not callable(function):
+        msg = (
+            f"{function!r} is no function: what @app.task takes besides is named, as in"
+            " @app.task(queue='mail')."
+        )
+        raise InvalidTask(msg)
+    if not isinstance(name, str):
+        msg = f"{function!r} has no name to be a task by: say @app.task(name=...)."
+        raise InvalidTask(msg)
+    return name
+
+
+def duplicate(task: Task[..., Any], other: Task[..., Any]) -> DuplicateTask:
+    """Say which two functions would be one task."""
+    msg = (
+        f"Two functions would be the task {task.name!r}: {_place(other)} and"
+        f" {_place(task)}. Give one of them another name with @app.task(name=...)."
+    )
+    return DuplicateTask(task.name, msg)
+
+
+def _place(task: Task[..., Any]) -> str:
+    code = getattr(task.function, "__code__", None)
+    line = f":{code.co_firstlineno}" if code else ""
+    return f"{task.function.__module__}.{task.function.__qualname__}{line}"
