@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rowlock import _outcome
-from rowlock._errors import StoreError
+from rowlock._errors import StoreError, WrongConnection
 from rowlock._job import ClaimKey, Job, Status
 from rowlock._store import Filter, Retention, Store
 from rowlock.testing import FakeClock
@@ -127,37 +127,36 @@ def test_law_2_a_job_of_a_transaction_rolled_back_never_existed(
     assert {job.id for job in asyncio.run(jobs())} == set(ids)
 
 
-async def test_law_2_a_lent_connection_works_from_async_code(
+async def test_law_2_a_lent_connection_is_refused_by_the_other_kind_of_call(
     store: Store, lend: Connection
 ) -> None:
-    ids = await store.lent.enqueue(
-        [new_job(), new_job(idempotency_key="k"), new_job(idempotency_key="k")], lend
-    )
-    lend.commit()
+    with pytest.raises(WrongConnection, match="enqueue_sync"):
+        await store.lent.enqueue([new_job()], lend)
+    with pytest.raises(WrongConnection):
+        store.lent.enqueue_sync([new_job()], object())
 
-    assert [job_id is None for job_id in ids] == [False, False, True]
-    assert {job.id for job in (await store.list(Filter())).jobs} == set(ids) - {None}
+    lend.commit()
+    assert (await store.list(Filter())).jobs == ()
 
 
 async def test_law_2_a_duplicate_is_seen_across_the_lent_connection(
     store: Store, lend: Connection, enqueue: Enqueue
 ) -> None:
     await enqueue(idempotency_key="ours")
+    ours, theirs = new_job(idempotency_key="ours"), new_job(idempotency_key="theirs")
 
-    assert list(await store.lent.enqueue([new_job(idempotency_key="ours")], lend)) == [
-        None
-    ]
-    await store.lent.enqueue([new_job(idempotency_key="theirs")], lend)
+    ids = store.lent.enqueue_sync([ours, theirs, theirs], lend)
     lend.commit()
 
-    assert list(await store.enqueue([new_job(idempotency_key="theirs")])) == [None]
+    assert [job_id is None for job_id in ids] == [True, False, True]
+    assert list(await store.enqueue([theirs])) == [None]
 
 
 @pytest.mark.parametrize("kept", [True, False])
 async def test_b27_a_key_held_by_an_open_transaction_is_waited_for(
     store: Store, lend: Connection, *, kept: bool
 ) -> None:
-    first = await store.lent.enqueue([new_job(idempotency_key="k")], lend)
+    first = store.lent.enqueue_sync([new_job(idempotency_key="k")], lend)
     second = asyncio.create_task(store.enqueue([new_job(idempotency_key="k")]))
     # Real: the second enqueue has to have met the open transaction.
     await asyncio.sleep(0.1)

@@ -168,7 +168,7 @@ async def test_a_word_in_a_filter_is_no_pattern(store: Store) -> None:
 async def test_stats_count_by_queue_and_status(
     store: Store, job_in: JobIn, clock: FakeClock
 ) -> None:
-    for status in (Status.FAILED, Status.PENDING, Status.FAILED, Status.RUNNING):
+    for status in (Status.FAILED, Status.FAILED, Status.RUNNING, Status.PENDING):
         await job_in(status, queue="a")
     await job_in(Status.SUCCEEDED, queue="b")
 
