@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rowlock import App
 from rowlock.testing import FakeClock
+
+from .conformance.stores import CASES, StoreCase
+from .journal import Journal
+from .workers import Workers
+
+SHARED = [case for case in CASES if case.processes]
 
 # The examples of one run are the same on every machine: a failure in CI is seen again
 # at home. `--slow` draws new ones each time, ten times as many.
@@ -44,3 +54,42 @@ def scale(request: pytest.FixtureRequest) -> int:
 def clock() -> FakeClock:
     """A clock that stands still until the test moves it."""
     return FakeClock()
+
+
+@pytest.fixture(params=SHARED, ids=lambda case: case.name)
+def shared_case(request: pytest.FixtureRequest) -> StoreCase:
+    """A store whose database several processes can open."""
+    case: StoreCase = request.param
+    return case
+
+
+@pytest.fixture
+def database_url(shared_case: StoreCase, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database that several processes can open."""
+    with shared_case.database(tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+async def app(database_url: str) -> AsyncIterator[App]:
+    """An app without tasks on that database."""
+    async with App(database_url) as app:
+        yield app
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """The test's own page of the journal that its worker processes write."""
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    journal = Journal(folder, "test")
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def workers(database_url: str, journal: Journal) -> Iterator[Workers]:
+    """Worker processes on that database; none of them outlives the test."""
+    workers = Workers(database_url, journal.folder)
+    yield workers
+    workers.close()

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 from rowlock import stores
+from rowlock._clock import Clock, SystemClock
 from rowlock._codec import MAX_PAYLOAD
 from rowlock._durations import to_delay
 from rowlock._errors import DuplicateTask, InvalidTask, TaskNotFound, UsageError
@@ -34,7 +35,6 @@ from rowlock._task import Task
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rowlock._clock import Clock
     from rowlock._worker.worker import Worker
 
 P = ParamSpec("P")
@@ -81,7 +81,8 @@ class App(Operations):
         self.max_payload = max_payload
         self.tasks: dict[str, Task[..., Any]] = {}
         self.events = Events()
-        self.store: Store = stores.connect(url or default_url(), clock=clock)
+        self.clock: Clock = clock or SystemClock()
+        self.store: Store = stores.connect(url or default_url(), clock=self.clock)
         self.portal = Portal()
 
     @property
@@ -224,7 +225,7 @@ class App(Operations):
             >>> App("sqlite://").enqueue_many_sync([])
             []
         """
-        return self.enqueue_jobs_sync(list(jobs), connection)
+        return self.enqueue_jobs_sync(list(jobs), connection, "app.enqueue_many")
 
     async def enqueue_jobs(
         self, jobs: Sequence[NewJob], connection: object | None
@@ -240,11 +241,11 @@ class App(Operations):
         return self._told(jobs, ids)
 
     def enqueue_jobs_sync(
-        self, jobs: Sequence[NewJob], connection: object | None
+        self, jobs: Sequence[NewJob], connection: object | None, name: str
     ) -> list[int | None]:
         """Hand jobs to the store from synchronous code, or to the lent connection."""
         if connection is None:
-            return self.portal.run(self.enqueue_jobs(jobs, None), "enqueue")
+            return self.portal.run(self.enqueue_jobs(jobs, None), name)
         if not jobs:
             return []
         # On a lent connection the caller blocks in its own driver, as it does in

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import ClassVar, TypeAlias
@@ -282,11 +283,18 @@ class Events:
         It must not block; what it raises is logged and swallowed.
         """
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def end() -> None:
+            # A second time does nothing.
+            with suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return end
 
     def emit(self, event: Event) -> None:
         """Tell everybody."""
-        for listener in self._listeners:
+        # A copy, as one of them may end its listening meanwhile.
+        for listener in tuple(self._listeners):
             try:
                 listener(event)
             except Exception:
@@ -295,7 +303,7 @@ class Events:
 
 def log(event: Event) -> None:
     """
-    Write an event to the log: its name is the message, `extra["rowlock"]` its fields.
+    Write an event to the log; `extra["rowlock"]` has its name (`event`) and fields.
 
     Loggers are `rowlock` and `rowlock.worker`.
     """
@@ -305,7 +313,8 @@ def log(event: Event) -> None:
     told = " ".join(
         f"{name}={_tell(value)}" for name, value in values.items() if value is not None
     )
-    event.logger.log(event.level, "%s %s", event.name, told, extra={"rowlock": values})
+    extra = {"rowlock": {"event": event.name, **values}}
+    event.logger.log(event.level, "%s %s", event.name, told, extra=extra)
 
 
 def _tell(value: object) -> str:
@@ -316,4 +325,5 @@ def _tell(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "-"
     text = str(value)
-    return repr(text) if " " in text else text
+    # An error's text is anybody's: it must not forge a line, nor steer a terminal.
+    return text if text.isprintable() and " " not in text else repr(text)

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from rowlock._errors import UsageError
 
@@ -22,9 +23,8 @@ class Portal:
     """Runs coroutines from synchronous code, on one background loop."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pid = 0
+        self.forget()
+        _portals.add(self)
 
     def run(self, call: Coroutine[Any, Any, T], name: str) -> T:
         """
@@ -42,25 +42,30 @@ class Portal:
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and wait for it, whatever else runs in this thread."""
-        return asyncio.run_coroutine_threadsafe(call, self._running_loop()).result()
+        # Under the lock, or a close could come between: nobody would run the call.
+        with self._lock:
+            future = asyncio.run_coroutine_threadsafe(call, self._running_loop())
+        return future.result()
 
     def close(self) -> None:
-        """Stop the loop; the next call starts another."""
+        """Stop the loop after the calls under way; the next call starts another."""
         with self._lock:
             loop, self._loop = self._loop, None
-            if loop is not None and self._pid == os.getpid():
+            if loop is not None:
                 loop.call_soon_threadsafe(loop.stop)
 
+    def forget(self) -> None:
+        """Begin without a loop; in a forked child the thread is its parent's."""
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            # After a fork the thread is the parent's: the child needs its own.
-            if self._loop is None or self._pid != os.getpid():
-                self._loop = asyncio.new_event_loop()
-                self._pid = os.getpid()
-                threading.Thread(
-                    target=_serve, args=(self._loop,), name="rowlock-sync", daemon=True
-                ).start()
-            return self._loop
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(
+                target=_serve, args=(self._loop,), name="rowlock-sync", daemon=True
+            ).start()
+        return self._loop
 
 
 def refuse_on_a_loop(name: str) -> None:
@@ -80,5 +85,19 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        while under_way := asyncio.all_tasks(loop):
+            loop.run_until_complete(asyncio.wait(under_way))
     finally:
         loop.close()
+
+
+_portals: WeakSet[Portal] = WeakSet()
+
+
+def _after_fork() -> None:
+    for portal in tuple(_portals):
+        portal.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -36,9 +36,9 @@ class Enqueuer(Protocol):
         ...
 
     def enqueue_jobs_sync(
-        self, jobs: Sequence[NewJob], connection: object | None
+        self, jobs: Sequence[NewJob], connection: object | None, name: str
     ) -> list[int | None]:
-        """Do the same from synchronous code."""
+        """Do the same from synchronous code; `name` is the call's, for a refusal."""
         ...
 
 
@@ -166,4 +166,5 @@ class Task(Generic[P, R]):
             1
         """
         job = self.job(*args, **kwargs)
-        return self._app.enqueue_jobs_sync([job], self._job.connection)[0]
+        call = f"{self.name}.enqueue"
+        return self._app.enqueue_jobs_sync([job], self._job.connection, call)[0]

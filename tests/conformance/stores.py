@@ -8,7 +8,7 @@ What a case can't do is None or False; a test that asks for it is skipped there,
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,8 @@ class StoreCase:
     ids_above: Callable[[str, int], None] | None = None
     # The database claims to have been migrated by a later version.
     from_the_future: Callable[[str], None] | None = None
+    # Somebody deletes rows by SQL, whatever state they are in.
+    delete_rows: Callable[[str, Sequence[int]], None] | None = None
 
 
 def in_memory(_folder: Path) -> AbstractContextManager[str]:
@@ -124,6 +126,14 @@ def sqlite_from_the_future(url: str) -> None:
         own.commit()
 
 
+def sqlite_delete_rows(url: str, ids: Sequence[int]) -> None:
+    """Delete from the table, since the view refuses."""
+    with sqlite_lend(url) as own:
+        for job_id in ids:
+            own.execute("DELETE FROM rowlock_rows WHERE id = ?", (job_id,))
+        own.commit()
+
+
 CASES = [
     StoreCase(name="sqlite-memory", database=in_memory),
     StoreCase(
@@ -135,5 +145,6 @@ CASES = [
         lend=sqlite_lend,
         ids_above=sqlite_ids_above,
         from_the_future=sqlite_from_the_future,
+        delete_rows=sqlite_delete_rows,
     ),
 ]

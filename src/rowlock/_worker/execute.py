@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowlock import _outcome
 from rowlock._codec import encode_json, printable
+from rowlock._durations import to_delay
 from rowlock._errors import PayloadError, UsageError
 from rowlock._events import logger
 from rowlock._job import JSON, Claim, Outcome
@@ -46,8 +47,8 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
         return _outcome.succeeded(run.key)
     try:
         stored = encode_json(result, limit=max_payload)
-    except PayloadError as error:
-        return _outcome.succeeded(run.key, meta={"result_error": str(error)})
+    except BaseException as error:  # noqa: BLE001 - a result's own code may raise it
+        return _outcome.succeeded(run.key, meta={"result_error": _message_of(error)})
     return _outcome.succeeded(run.key, stored)
 
 
@@ -58,6 +59,13 @@ def raised(run: Run, error: BaseException) -> Outcome:
     Whatever ends a handler after its timeout is that timeout, and after the shutdown's
     cancellation no failure at all.
     """
+    try:
+        return _judged(run, error)
+    except Exception as broken:  # noqa: BLE001 - a signal of a user's own making
+        return _outcome.failed(run.claim, describe(broken), backoff_of(run))
+
+
+def _judged(run: Run, error: BaseException) -> Outcome:
     if run.reason == "timeout":
         return timed_out(run)
     if run.reason == "shutdown":
@@ -65,11 +73,12 @@ def raised(run: Run, error: BaseException) -> Outcome:
     if run.reason == "cancel" and isinstance(error, asyncio.CancelledError):
         return _outcome.cancelled(run.key)
     if isinstance(error, Snooze):
-        return _outcome.snoozed(run.key, error.delay)
+        return _outcome.snoozed(run.key, to_delay(error.delay, "Snooze(delay)"))
     record = describe(error)
     dead = isinstance(error, (Unrecoverable, *run.task.defaults.dead_on))
     if isinstance(error, Retry) and error.delay is not None:
-        return _outcome.failed(run.claim, record, error.delay)
+        delay = to_delay(error.delay, "Retry(delay=)")
+        return _outcome.failed(run.claim, record, delay)
     return _outcome.failed(run.claim, record, backoff_of(run), dead=dead)
 
 
@@ -107,9 +116,9 @@ def backoff_of(run: Run) -> timedelta:
         return DEFAULT_BACKOFF.delay(failures, spread)
 
 
-def undecodable(run: Run, error: Exception) -> Outcome:
-    """Judge a payload that doesn't fit the handler: a failure like any other."""
-    # A deploy may be half done: the next attempt may meet code that it fits.
+def unstartable(run: Run, error: BaseException) -> Outcome:
+    """Judge a handler that can't be started: a failure like any other."""
+    # A deploy may be half done: the next attempt may meet code that its payload fits.
     if not isinstance(error, PayloadError | UsageError):
         logger.error("Job %d could not be started: %r", run.claim.job_id, error)
     return _outcome.failed(run.claim, describe(error), backoff_of(run))
@@ -135,9 +144,9 @@ def describe(error: BaseException) -> Mapping[str, JSON]:
 def _message_of(error: BaseException) -> str:
     try:
         message = str(error)
-    except Exception as broken:  # noqa: BLE001 - __str__ is the user's
+    except BaseException as broken:  # noqa: BLE001 - __str__ is the user's
         message = f"<its text can't be had: {type(broken).__name__}>"
-    return printable(message)[:LONGEST_MESSAGE]
+    return printable(message[:LONGEST_MESSAGE])
 
 
 def _traceback_of(error: BaseException) -> str | None:
@@ -145,9 +154,9 @@ def _traceback_of(error: BaseException) -> str | None:
         # The first frame is the worker's own, which tells nobody anything.
         inner = error.__traceback__ and error.__traceback__.tb_next
         told = "".join(traceback.format_exception(type(error), error, inner))
-    except Exception:  # noqa: BLE001 - a broken __repr__ or __str__ inside
+    except BaseException:  # noqa: BLE001 - a broken __repr__ or __str__ inside
         return None
-    told = printable(told)
     # Cut by bytes, from the front: the last lines say what happened.
+    told = printable(told[-LONGEST_TRACEBACK:])
     cut = told.encode()[-LONGEST_TRACEBACK:]
     return cut.decode(errors="ignore")

@@ -101,12 +101,15 @@ class Fetch:
             tasks=self._tasks,
             queues=None if self._queues is None else dict.fromkeys(self._queues, room),
         )
-        was_away = self._outage.is_on()
+        if self._outage.is_on():
+            # Before anything else, or what runs here looks lost to others. It is a
+            # write, too, which a claim that finds nothing need not be.
+            await self._renew()
+            if self._outage.is_on():
+                await self._sleep(partial(asyncio.sleep, self._outage.pause()))
+                return None
         try:
-            if was_away:
-                # Before anything else, or what runs here looks lost to others.
-                await self._renew()
-            claimed = await self._store.claim(
+            return await self._store.claim(
                 demand,
                 worker=self._worker,
                 lease=self._lease,
@@ -120,8 +123,6 @@ class Fetch:
             self._outage.began(error)
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
-        self._outage.ended()
-        return claimed
 
     async def _wait(self, wakeups: Wakeups, claimed: Claimed) -> None:
         timeout = SAFETY_INTERVAL

@@ -21,6 +21,7 @@ from rowlock._job import Outcome
 from rowlock._worker.report import told
 
 if TYPE_CHECKING:
+    from rowlock._clock import Clock
     from rowlock._store import Settled, Store
     from rowlock._worker.outage import Outage
     from rowlock._worker.runs import Run, Runs
@@ -30,18 +31,24 @@ LARGEST_BATCH = 1000
 
 @dataclass(slots=True, eq=False)
 class Ended:
-    """A run with the outcome to write; `tries` counts writes without an answer."""
+    """
+    A run with the outcome to write; `tries` counts writes without an answer.
+
+    `ended_at` is when its handler ended, by this machine's clock. Delays are the
+    store's, so they count from `delayed_from`, the same moment by the store's clock.
+    """
 
     run: Run
     outcome: Outcome
     ended_at: float
+    delayed_from: float
     tries: int = 0
 
-    def due(self) -> Outcome:
+    def due(self, now: float) -> Outcome:
         """Make the outcome to write now: its delay counts from the end, not now."""
         if not self.outcome.delay:
             return self.outcome
-        waited = timedelta(seconds=time.monotonic() - self.ended_at)
+        waited = timedelta(seconds=now - self.delayed_from)
         return replace(
             self.outcome, delay=max(self.outcome.delay - waited, timedelta(0))
         )
@@ -56,12 +63,15 @@ class Finish:
         runs: Runs,
         outage: Outage,
         events: Events,
+        *,
+        clock: Clock,
         lease: timedelta,
     ) -> None:
         self._store = store
         self._runs = runs
         self._outage = outage
         self._events = events
+        self._clock = clock
         self._lease_s = lease.total_seconds()
         self._waiting: list[Ended] = []
         self._more = asyncio.Event()
@@ -70,8 +80,10 @@ class Finish:
 
     def put(self, run: Run, outcome: Outcome) -> None:
         """Hand over an outcome; it is written soon."""
-        ended_at = run.ended_at if run.ended_at is not None else time.monotonic()
-        self._waiting.append(Ended(run, outcome, ended_at))
+        ended_at = time.monotonic() if run.ended_at is None else run.ended_at
+        self._waiting.append(
+            Ended(run, outcome, ended_at, delayed_from=self._clock.monotonic())
+        )
         self._idle.clear()
         self._more.set()
 
@@ -120,7 +132,8 @@ class Finish:
 
     async def _try(self, batch: list[Ended]) -> Sequence[Settled]:
         try:
-            return await self._store.finish([ended.due() for ended in batch])
+            now = self._clock.monotonic()
+            return await self._store.finish([ended.due(now) for ended in batch])
         except OutcomeUnknown:
             for ended in batch:
                 ended.tries += 1
@@ -156,6 +169,5 @@ class Finish:
                 )
             )
             return
-        ran_s = ended.ended_at - ended.run.started_at
-        for event in told(ended.run, ended.outcome, settled, ran_s):
+        for event in told(ended.run, ended.outcome, settled):
             self._events.emit(event)

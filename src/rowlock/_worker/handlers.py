@@ -19,22 +19,30 @@ from rowlock._worker.runs import Run, Runs
 from rowlock._worker.threads import Threads
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rowlock._app import App
     from rowlock._attempt import Reason
     from rowlock._job import Claim, Outcome
     from rowlock._worker.finish import Finish
 
-# How long a handler may take to end after it was cancelled.
+# How long a handler may take to end after it was cancelled: at most so many seconds,
+# and no longer than this share of the lease, which isn't renewed after a timeout. The
+# attempt has failed by then, and must not be recovered as the loss of its worker.
 CANCEL_GRACE_S = 5.0
+CANCEL_GRACE_SHARE = 0.4
 
 
 class Handlers:
     """Runs the handlers of one worker."""
 
-    def __init__(self, app: App, runs: Runs, finish: Finish) -> None:
+    def __init__(self, app: App, runs: Runs, finish: Finish, lease: timedelta) -> None:
         self._app = app
         self._runs = runs
         self._finish = finish
+        self._cancel_grace_s = min(
+            CANCEL_GRACE_S, lease.total_seconds() * CANCEL_GRACE_SHARE
+        )
         self._threads = Threads()
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
         self._stuck: set[asyncio.Task[None]] = set()
@@ -42,13 +50,16 @@ class Handlers:
     def start(self, claim: Claim) -> None:
         """Start the handler of a claim; what can't be started has failed."""
         task = self._app.tasks[claim.task]
-        run = Run(claim, task, timeout := execute.timeout_of(claim, task))
+        run = Run(claim, task, execute.timeout_of(claim, task))
         self._runs.add(run)
+        # One bad row, or no thread to be had, must not stop the rest.
         try:
-            arguments = task.codec.decode(claim.payload)
-        except Exception as error:  # noqa: BLE001 - one bad row must not stop the rest
-            self._end(run, execute.undecodable(run, error))
-            return
+            self._begin(run, task.codec.decode(claim.payload))
+        except BaseException as error:  # noqa: BLE001 - an argument's own code
+            self._end(run, execute.unstartable(run, error))
+
+    def _begin(self, run: Run, arguments: Mapping[str, object]) -> None:
+        claim = run.claim
         waited = (claim.started_at - claim.run_at).total_seconds()
         self._app.events.emit(
             AttemptStarted(
@@ -59,13 +70,13 @@ class Handlers:
                 waited_s=max(waited, 0.0),
             )
         )
-        if timeout:
+        if timeout := execute.timeout_of(claim, run.task):
             run.timer = asyncio.get_running_loop().call_later(
                 timeout, self._time_out, run
             )
         context = contextvars.copy_context()
         context.run(_attempt.enter, run.attempt)
-        if task.is_async:
+        if run.task.is_async:
             self._start_async(run, arguments, context)
         else:
             self._start_thread(run, arguments, context)
@@ -75,11 +86,14 @@ class Handlers:
         if run.ended_at is not None or run.reason is not None:
             return
         run.stop(reason)
+        # A thread can only be asked, so its timeout goes on, and frees its place.
+        if not run.task.is_async:
+            return
         if run.timer is not None:
             run.timer.cancel()
-        if run.task.is_async and reason != "shutdown":
+        if reason != "shutdown":
             run.timer = asyncio.get_running_loop().call_later(
-                CANCEL_GRACE_S, self._give_up, run
+                self._cancel_grace_s, self._give_up, run
             )
 
     def close(self) -> None:
@@ -142,12 +156,10 @@ class Handlers:
             self._finish.put(run, outcome)
 
     def _time_out(self, run: Run) -> None:
-        if run.ended_at is not None or run.reason is not None:
+        if run.ended_at is not None:
             return
-        if run.task.is_async:
-            self.stop(run, "timeout")
-        else:
-            run.stop("timeout")
+        self.stop(run, "timeout")
+        if not run.task.is_async:
             self._give_up(run)
 
     def _give_up(self, run: Run) -> None:

@@ -29,25 +29,34 @@ class Outage:
         self._worker = worker
         self._events = events
         self._since: float | None = None
+        # Whether a write has failed; then a read that works is no end of it.
+        self._is_of_writes = False
 
     def is_on(self) -> bool:
         """Tell whether the store was out of reach at the last call."""
         return self._since is not None
 
-    def began(self, error: Exception) -> None:
+    def began(self, error: Exception, *, writing: bool = True) -> None:
         """Note a call that failed."""
+        self._is_of_writes |= writing
         if self._since is None:
             self._since = time.monotonic()
             self._events.emit(StoreAway(worker=self._worker, error=str(error)))
 
-    def ended(self) -> None:
+    def ended(self, *, writing: bool = True) -> None:
         """Note a call that worked."""
-        if self._since is not None:
-            away, self._since = time.monotonic() - self._since, None
-            self._events.emit(StoreBack(worker=self._worker, away_s=away))
+        if self._since is None or (self._is_of_writes and not writing):
+            return
+        away = time.monotonic() - self._since
+        self._since, self._is_of_writes = None, False
+        self._events.emit(StoreBack(worker=self._worker, away_s=away))
 
     async def outlast(
-        self, call: Callable[[], Awaitable[T]], *, until: float | None = None
+        self,
+        call: Callable[[], Awaitable[T]],
+        *,
+        until: float | None = None,
+        writing: bool = True,
     ) -> T:
         """
         Make a call that is safe to repeat, until it works.
@@ -58,7 +67,7 @@ class Outage:
             try:
                 answer = await call()
             except (StoreUnavailable, OutcomeUnknown) as error:
-                self.began(error)
+                self.began(error, writing=writing)
                 delay = self.pause()
                 if until is not None:
                     delay = min(delay, until - time.monotonic())
@@ -66,7 +75,7 @@ class Outage:
                     raise
                 await asyncio.sleep(delay)
             else:
-                self.ended()
+                self.ended(writing=writing)
                 return answer
 
     def pause(self) -> float:

@@ -91,7 +91,9 @@ class Renew:
             asked, self._asked = self._asked, []
             pause = await self._turn()
             for future in asked:
-                future.set_result(None)
+                # Who was cancelled meanwhile has taken his future with him.
+                if future.set_running_or_notify_cancel():
+                    future.set_result(None)
             try:
                 await asyncio.wait_for(self._nudge.wait(), pause)
             except TimeoutError:
@@ -99,9 +101,8 @@ class Renew:
 
     async def _turn(self) -> float:
         """Renew once; tell how long to wait before the next time."""
-        now = time.monotonic()
-        keys = [run.key for run in self._runs if not run.is_past_its_timeout(now)]
-        lease_s = self._lease.total_seconds()
+        now, lease_s = time.monotonic(), self._lease.total_seconds()
+        keys = [run.key for run in self._runs if run.is_renewed(now, lease_s)]
         try:
             renewal = await self._store.renew(
                 keys, worker=self._worker, lease=self._lease

@@ -27,11 +27,11 @@ class _Of(TypedDict):
     queue: str
 
 
-def told(run: Run, outcome: Outcome, settled: Settled, ran_s: float) -> list[Event]:
+def told(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
     """Say what an attempt came to."""
     claim, attempt = run.claim, run.claim.attempts
     if settled.status is Status.SUCCEEDED:
-        return [AttemptSucceeded(**_of(claim), attempt=attempt, ran_s=ran_s)]
+        return [AttemptSucceeded(**_of(claim), attempt=attempt, ran_s=run.ran_s)]
     if settled.status is Status.CANCELLED:
         return [JobCancelled(**_of(claim))]
     if not outcome.failed:
@@ -43,7 +43,7 @@ def told(run: Run, outcome: Outcome, settled: Settled, ran_s: float) -> list[Eve
     failed = AttemptFailed(
         **_of(claim),
         attempt=attempt,
-        ran_s=ran_s,
+        ran_s=run.ran_s,
         failures=claim.failures + 1,
         error=error_line(outcome),
         retry_at=settled.run_at,

@@ -65,13 +65,22 @@ class Run:
         """Why the handler should stop, None while it should go on."""
         return self.attempt.cancelled.reason
 
-    def is_past_its_timeout(self, now: float) -> bool:
-        """Tell whether the timeout has struck, at a monotonic instant."""
-        return (
-            self.ended_at is None
-            and self.no_later_than is not None
-            and now > self.no_later_than
-        )
+    @property
+    def ran_s(self) -> float:
+        """For how long the handler ran, or has run so far, in seconds."""
+        ended_at = time.monotonic() if self.ended_at is None else self.ended_at
+        return ended_at - self.started_at
+
+    def is_renewed(self, now: float, lease_s: float) -> bool:
+        """
+        Tell whether its lease is still extended, at a monotonic instant.
+
+        Until its timeout; and when it has ended, for a lease in which its outcome may
+        be written, however long the store takes over that.
+        """
+        if self.ended_at is not None:
+            return now < self.ended_at + lease_s
+        return self.no_later_than is None or now <= self.no_later_than
 
     def stop(self, reason: Reason) -> None:
         """Tell the handler to stop; an async one is cancelled as well."""

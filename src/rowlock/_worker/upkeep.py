@@ -47,7 +47,7 @@ class Upkeep:
         """Recover until cancelled."""
         pause = min(lease.total_seconds() / 4, LONGEST_RECOVER_PAUSE_S)
         while True:
-            await self._outage.outlast(self.recover)
+            await self.recover()
             await asyncio.sleep(_spread(pause))
 
     async def prune_loop(self, retention: Retention) -> None:
@@ -59,11 +59,16 @@ class Upkeep:
     async def recover(self) -> int:
         """Recover every claim whose lease is over; tell how many were."""
         count = 0
-        while claims := await self._store.lost(BATCH):
+        while claims := await self._lost():
             count += await self._recover(claims)
             if len(claims) < BATCH:
                 break
         return count
+
+    async def _lost(self) -> Sequence[Claim]:
+        return await self._outage.outlast(
+            lambda: self._store.lost(BATCH), writing=False
+        )
 
     async def prune(self, retention: Retention) -> int:
         """Prune until nothing is left; tell how many jobs are gone."""
@@ -82,7 +87,7 @@ class Upkeep:
 
     async def _recover(self, claims: Sequence[Claim]) -> int:
         outcomes = [_outcome.lost(claim) for claim in claims]
-        settled = await self._store.finish(outcomes)
+        settled = await self._outage.outlast(lambda: self._store.finish(outcomes))
         count = 0
         for claim, outcome, answer in zip(claims, outcomes, settled, strict=True):
             # Refused: its worker was faster, or another one recovered it.

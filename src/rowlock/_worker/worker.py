@@ -24,6 +24,7 @@ from rowlock._events import (
     WorkerDraining,
     WorkerStarted,
     WorkerStopped,
+    worker_logger,
 )
 from rowlock._options import check_name
 from rowlock._store import TaskInfo, WorkerInfo
@@ -72,15 +73,25 @@ class Worker:
         self._stopping = asyncio.Event()
         self._calm = asyncio.Event()
         self._running: asyncio.Task[int] | None = None
+        self._is_used = False
 
     async def __aenter__(self) -> Self:
+        self._check_unused()
         started = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self.run(started))
-        await asyncio.wait(
-            {started, self._running}, return_when=asyncio.FIRST_COMPLETED
-        )
+        try:
+            await asyncio.wait(
+                {started, self._running}, return_when=asyncio.FIRST_COMPLETED
+            )
+        except asyncio.CancelledError:
+            # There will be no end of the block to stop it.
+            self.stop()
+            await self._running
+            raise
         if self._running.done():
             self._running.result()
+        # Raised where the block ends, which for a server may be weeks later.
+        self._running.add_done_callback(self._tell_breakdown)
         return self
 
     async def __aexit__(
@@ -104,7 +115,10 @@ class Worker:
         Raises:
             ConfigError: the app has no task.
             StoreError: the store can't be opened.
+            UsageError: it has worked before.
         """
+        self._check_unused()
+        self._is_used = True
         if not self._app.tasks:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
@@ -136,12 +150,19 @@ class Worker:
         await self._say_goodbye(abandoned)
         return abandoned
 
+    def _check_unused(self) -> None:
+        if self._is_used:
+            msg = "A worker works once: make another with app.worker()."
+            raise UsageError(msg)
+
     def _build(self) -> None:
         app, store, events = self._app, self._app.store, self._app.events
         self._outage = Outage(self.id, events)
         self._runs = Runs(on_room=self._on_room)
-        self._finish = Finish(store, self._runs, self._outage, events, self._lease)
-        self._handlers = Handlers(app, self._runs, self._finish)
+        self._finish = Finish(
+            store, self._runs, self._outage, events, clock=app.clock, lease=self._lease
+        )
+        self._handlers = Handlers(app, self._runs, self._finish, self._lease)
         self._renew = Renew(
             store,
             self._runs,
@@ -226,6 +247,14 @@ class Worker:
                     await self._calm.wait()
             except TimeoutError:
                 return
+
+    def _tell_breakdown(self, running: asyncio.Task[int]) -> None:
+        if not running.cancelled() and (error := running.exception()) is not None:
+            worker_logger.critical(
+                "The worker %s has broken down, and runs no more jobs.",
+                self.id,
+                exc_info=error,
+            )
 
     async def _say_goodbye(self, abandoned: int) -> None:
         try:

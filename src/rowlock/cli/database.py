@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rowlock._app import App
-from rowlock._errors import StoreUnavailable
+from rowlock._errors import StoreUnavailable, UsageError
 from rowlock.cli.discovery import app_name, load
 
 
@@ -25,6 +25,7 @@ def opened(database: str | None, named_app: str | None) -> Iterator[App]:
 
     Raises:
         StoreUnavailable: there is no such file; looking must not make one.
+        UsageError: it is in memory, and not in this process's.
     """
     name = None if database else app_name(named_app)
     app = load(name) if name else App(database)
@@ -41,7 +42,18 @@ def file_of(app: App) -> Path | None:
     return None if path in (app.url, ":memory:") else Path(path)
 
 
+def refuse_memory(app: App) -> None:
+    """Refuse a database that lives no longer than this command."""
+    if app.url.endswith(":memory:"):
+        msg = (
+            "This app's database is in memory, so its jobs are in the process that"
+            " runs it and nowhere else: give it a file, as in App('sqlite:///jobs.db')."
+        )
+        raise UsageError(msg)
+
+
 def _refuse_missing(app: App) -> None:
+    refuse_memory(app)
     file = file_of(app)
     if file is not None and not file.exists():
         msg = (

@@ -8,9 +8,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import click
+
+from rowlock._errors import UsageError
+from rowlock.cli.parameters import read_seconds
 
 # The name that `App()` takes, so that commands in a kept folder need no --database.
 FILE = "rowlock.db"
@@ -42,11 +46,11 @@ and there:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(SHORTEST_S, LONGEST_S),
-    default=20.0,
-    show_default="20",
+    default="20",
+    show_default=True,
+    callback=read_seconds,
     metavar="SECONDS",
-    help="How long it runs.",
+    help="How long it runs, 2 to 3600.",
 )
 @click.option(
     "--keep",
@@ -54,7 +58,7 @@ and there:
     default=False,
     help="Leave the database, to look at it afterwards.",
 )
-def demo(*, seconds: float, keep: bool) -> None:
+def demo(*, seconds: timedelta, keep: bool) -> None:
     """
     Show a job's whole life: jobs that succeed, recover, snooze, run long and die.
 
@@ -64,10 +68,15 @@ def demo(*, seconds: float, keep: bool) -> None:
     """
     from rowlock.cli.demo_play import play
 
+    if not SHORTEST_S <= seconds.total_seconds() <= LONGEST_S:
+        said = f"{seconds.total_seconds():g}"
+        msg = f"--seconds takes {SHORTEST_S} to {LONGEST_S}; it was {said}."
+        raise UsageError(msg)
     # The lines below tell everything that the log would.
     logging.getLogger("rowlock").addHandler(logging.NullHandler())
     with _folder(keep=keep) as folder:
-        asyncio.run(play(f"sqlite:///{folder / FILE}", seconds))
+        url = f"sqlite:///{folder / FILE}"
+        asyncio.run(play(url, seconds.total_seconds()))
         _say_what_next(folder if keep else None)
 
 
@@ -111,4 +120,4 @@ def _path_to_add() -> Path | None:
         or (found is not None and Path(found).parent != scripts)
     )
     # A script may have put it on the PATH for itself only, as scripts/demo does.
-    return None if is_lasting or not scripts.is_dir() else scripts
+    return None if is_lasting or found is None else scripts

@@ -1,8 +1,8 @@
 """
 The demo's app: a service that takes GitHub's webhooks, with five tasks.
 
-`record_event` succeeds, `announce` fails until the chat is back, `notify_owner` dies of
-a bug, `await_checks` snoozes, `build_report` runs long. It is an app as a user writes
+`record` succeeds, `announce` fails until the chat is back, `notify` dies of
+a bug, `await_ci` snoozes, `report` runs long. It is an app as a user writes
 one; what a test or a viewer may turn is on `World`.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 
 from rowlock import App, Backoff, NewJob, Snooze, current_attempt
 
-LONG_TASK = "build_report"
+LONG_TASK = "report"
 # What the bug below doesn't survive.
 FATAL = ("organization", "member_added")
 EARLY = ("star", "organization", "issues", "ping", "check_run", "push", "release")
@@ -29,12 +30,12 @@ class World:
     """
     What the handlers meet outside of the queue.
 
-    The chat is away and the checks run until an instant of `time.monotonic()`.
+    The chat is away, and CI runs, until an instant of `time.monotonic()`.
     """
 
-    chat_is_back_at: float
-    checks_end_at: float
     report_s: float
+    chat_is_back_at: float = math.inf
+    ci_ends_at: float = math.inf
     is_bug_mended: bool = False
 
 
@@ -65,9 +66,14 @@ def _rank(event: str) -> int:
 def make_app(url: str, world: World, unit: float) -> App:
     """Make the app; `unit` is its shortest pause, in seconds."""
     app = App(url, backoff=Backoff.exponential(unit, factor=2))
+    _add_quick_tasks(app, world)
+    _add_slow_tasks(app, world, nap=6 * unit)
+    return app
 
+
+def _add_quick_tasks(app: App, world: World) -> None:
     @app.task
-    def record_event(event: str, payload: dict[str, Any]) -> dict[str, Any]:
+    def record(event: str, payload: dict[str, Any]) -> dict[str, Any]:
         return {
             "event": event,
             "action": payload.get("action"),
@@ -78,25 +84,27 @@ def make_app(url: str, world: World, unit: float) -> App:
     @app.task(max_attempts=8)
     async def announce(event: str, text: str) -> str:
         if time.monotonic() < world.chat_is_back_at:
-            msg = "chat.example doesn't answer"
+            msg = "chat is away"
             raise ConnectionError(msg)
         return f"{event}: {text}"
 
     @app.task(max_attempts=3)
-    def notify_owner(event: str, payload: dict[str, Any]) -> str:
+    def notify(event: str, payload: dict[str, Any]) -> str:
         # The bug: what happens to an organisation has no repository.
         if world.is_bug_mended and "repository" not in payload:
             return f"told {payload['organization']['login']} of {event}"
         return f"told {payload['repository']['owner']['login']} of {event}"
 
+
+def _add_slow_tasks(app: App, world: World, *, nap: float) -> None:
     @app.task
-    async def await_checks(event: str, commit: str) -> str:
-        if time.monotonic() < world.checks_end_at:
-            raise Snooze(4 * unit)
-        return f"the checks of {commit[:7]} have ended ({event})"
+    async def await_ci(event: str, commit: str) -> str:
+        if time.monotonic() < world.ci_ends_at:
+            raise Snooze(nap)
+        return f"CI has ended for {commit[:7]} ({event})"
 
     @app.task
-    async def build_report(title: str) -> dict[str, Any]:
+    async def report(title: str) -> dict[str, Any]:
         sizes: dict[str, int] = {}
         events = webhooks()
         for webhook in events:
@@ -111,19 +119,17 @@ def make_app(url: str, world: World, unit: float) -> App:
             "attempt": current_attempt().number,
         }
 
-    return app
-
 
 def jobs_of(app: App, webhook: Webhook) -> Iterator[NewJob]:
     """Tell which jobs the service makes of a webhook."""
     event, payload, tasks = webhook.event, webhook.payload, app.tasks
-    yield tasks["record_event"].job(event=event, payload=payload)
+    yield tasks["record"].job(event=event, payload=payload)
     if event in ("issues", "issue_comment", "discussion", "release"):
         repository = payload["repository"]["full_name"]
         yield tasks["announce"].job(event=event, text=repository)
     if event in ("member", "star") or webhook.is_of_organization:
-        yield tasks["notify_owner"].job(event=event, payload=payload)
+        yield tasks["notify"].job(event=event, payload=payload)
     if event in ("check_run", "check_suite", "workflow_job"):
-        yield tasks["await_checks"].job(event=event, commit=payload[event]["head_sha"])
+        yield tasks["await_ci"].job(event=event, commit=payload[event]["head_sha"])
     if event == "ping":
-        yield tasks["build_report"].job(title="events of the day")
+        yield tasks["report"].job(title="events of the day")

@@ -1,11 +1,10 @@
-"""The course of the demo: feed the app, watch it, mend what died of a bug, replay it."""
+"""The course of the demo: feed the app, mend a bug, replay what died of it."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import time
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import click
@@ -18,10 +17,10 @@ from rowlock.cli.story import tell
 
 # Shares of the whole time: when the world changes, and when each act begins.
 CHAT_IS_BACK = 0.3
-CHECKS_END = 0.45
+CI_ENDS = 0.45
 REPORT = 0.35
 MENDING = 0.6
-LAST_WEBHOOK = 0.85
+LAST_WEBHOOK = 0.95
 # Of a run of 20 s or more; a shorter one is quicker in everything.
 NORMAL_S = 20.0
 UNIT_S = 0.5
@@ -31,21 +30,16 @@ PATIENCE_S = 30.0
 
 async def play(url: str, seconds: float) -> None:
     """Run the demo on an empty database, and print what happens."""
-    began = time.monotonic()
     pace = min(seconds / NORMAL_S, 1.0)
-    world = World(
-        chat_is_back_at=began + seconds * CHAT_IS_BACK,
-        checks_end_at=began + seconds * CHECKS_END,
-        report_s=seconds * REPORT,
-    )
+    world = World(report_s=seconds * REPORT)
     app = make_app(url, world, UNIT_S * pace)
-    view = View(began)
-    app.listen(view.hear)
     _open_the_curtain(app)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(app)
-        await stack.enter_async_context(app.worker(shutdown_timeout=3))
-        group = await stack.enter_async_context(asyncio.TaskGroup())
+    async with app, app.worker(shutdown_timeout=3), asyncio.TaskGroup() as group:
+        began = time.monotonic()
+        world.chat_is_back_at = began + seconds * CHAT_IS_BACK
+        world.ci_ends_at = began + seconds * CI_ENDS
+        view = View(began)
+        app.listen(view.hear)
         counting = group.create_task(view.count(app))
         feeding = group.create_task(
             _feed(app, PAUSE_S * pace, until=began + seconds * LAST_WEBHOOK)
@@ -66,13 +60,13 @@ def _open_the_curtain(app: App) -> None:
         f"{colour.dim(app.url)}\n"
     )
     for task, does in (
-        ("record_event", "succeeds"),
+        ("record", "succeeds"),
         ("announce", "fails while the chat is away, and recovers"),
-        ("notify_owner", "has a bug: some of its jobs die of it"),
-        ("await_checks", "snoozes until the checks have ended"),
-        ("build_report", "runs long"),
+        ("notify", "has a bug that one of its jobs dies of"),
+        ("await_ci", "snoozes until CI has ended"),
+        ("report", "runs long"),
     ):
-        click.echo(f"  {task:<13} {does}")
+        click.echo(f"  {colour.bold(f'{task:<8}')}  {does}")
     click.echo()
 
 
@@ -89,15 +83,17 @@ async def _mend_and_replay(app: App, world: World, view: View) -> None:
     async with asyncio.timeout(PATIENCE_S):
         job_id = await view.dead_letter()
     click.echo()
-    click.secho(f"A dead letter: `rowlock jobs show {job_id}` tells", bold=True)
+    click.secho("A dead letter, as `rowlock jobs show` tells it", bold=True)
     click.echo()
     for line in tell(await app.get(job_id), datetime.now(UTC), longest=6):
-        click.echo(f"  {line}")
-    click.echo()
-    click.secho("The bug is mended, and the job replayed", bold=True)
+        click.echo(f"  {line}".rstrip())
+    click.echo(
+        "\nAn organisation's event has no repository, and the handler took one for\n"
+        "granted. That is mended now, and the job replayed:\n"
+    )
     world.is_bug_mended = True
     (answer,) = await app.replay(job_id)
-    click.echo(f"  rowlock jobs replay {job_id}\n  {job_id}  {answer}\n")
+    click.echo(f"  {colour.bold(f'app.replay({job_id})')}  {answer}\n")
     async with asyncio.timeout(PATIENCE_S):
         await view.success_of(job_id)
 

@@ -26,7 +26,7 @@ from rowlock.cli.demo_app import LONG_TASK
 from rowlock.cli.instants import span
 from rowlock.cli.table import cut, printable
 
-WIDTH = 79
+WIDTH = 80
 COUNT_S = 1.0
 
 
@@ -65,7 +65,7 @@ class View:
         while True:
             await asyncio.sleep(COUNT_S)
             counts = _counts(await app.stats())
-            click.echo(f"{self._at()}  {counts}")
+            click.echo(f"{self._at()}  -- {counts}")
 
     def summary(self, stats: Stats) -> list[str]:
         """Say in a few lines what it came to."""
@@ -77,7 +77,7 @@ class View:
                 f" {heard['attempt.failed']} failed and"
                 f" {heard['attempt.snoozed']} snoozed"
             ),
-            f"{heard['job.dead_lettered']} dead letter, replayed once it could succeed",
+            f"{heard['job.dead_lettered']} dead letter, replayed after it was mended",
         ]
 
     async def _wait(self, is_so: Callable[[], bool]) -> None:
@@ -89,7 +89,7 @@ class View:
         return colour.dim(f"{time.monotonic() - self._began:5.1f} s")
 
     def _print(self, event: JobEvent, words: str, status: Status | None) -> None:
-        head = f"  {event.task:<13} {f'#{event.job_id}':<5} "
+        head = f"  {event.task:<8} {f'#{event.job_id}':<5} "
         told = cut(printable(words), WIDTH - len("  0.0 s") - len(head))
         painted = told if status is None else colour.of_status(status, told)
         click.echo(f"{self._at()}{head}{painted}")
@@ -106,19 +106,19 @@ def _say(event: JobEvent) -> tuple[str, Status | None] | None:
         case AttemptSucceeded(attempt=number, ran_s=ran_s):
             said = f"attempt {number} succeeded in {span(ran_s)}", Status.SUCCEEDED
         # A dead letter's last failure is told by the event after it.
-        case AttemptFailed(attempt=number, error=error, retry_at=datetime() as at):
-            said = f"attempt {number} failed, again {_in(at)}: {error}", Status.PENDING
+        case AttemptFailed(failures=number, error=error, retry_at=datetime() as at):
+            said = f"failure {number}, again {_in(at)}: {error}", Status.PENDING
         case AttemptSnoozed(run_at=datetime() as at):
             said = f"snoozed, again {_in(at)}", Status.RUNNING
         case AttemptReleased():
             said = "given back, since the worker stops", Status.PENDING
         case JobDeadLettered(failures=failures, error=error):
-            said = f"dead letter after {failures} failures: {error}", Status.FAILED
+            said = f"dead letter, after {failures} failures: {error}", Status.FAILED
     return said
 
 
 def _in(at: datetime) -> str:
-    return f"in {span(max((at - datetime.now(UTC)).total_seconds(), 0))}"
+    return f"in {max((at - datetime.now(UTC)).total_seconds(), 0):.1f} s"
 
 
 def _counts(stats: Stats) -> str:

@@ -91,7 +91,7 @@ def _refuse_files(name: str, module_name: str, attribute: str) -> None:
         parts = [p for p in path.removesuffix(".py").split("/") if p not in ("", ".")]
         module = ".".join(parts)
         hint = f"{module}:{attribute or 'app'}"
-        msg = f"{name!r} is a file, and an app is named by its module: write {hint}."
+        msg = f"{name} is a file, and an app is named by its module: write {hint}."
         raise ConfigError(msg)
     names = [*module_name.split("."), *(attribute.split(".") if attribute else ())]
     if not all(part.isidentifier() for part in names):
@@ -123,7 +123,7 @@ def _no_module(module_name: str, missing: str) -> ConfigError:
     near = get_close_matches(missing, sorted(known), n=1)
     hint = (
         f"; did you mean {parent}:{last}?"
-        if parent in sys.modules
+        if hasattr(sys.modules.get(parent), last)
         else f"; did you mean {near[0]!r}?"
         if near
         else "."
@@ -135,7 +135,7 @@ def _no_module(module_name: str, missing: str) -> ConfigError:
 
 
 def _broken(module_name: str, error: BaseException) -> ConfigError:
-    said = str(error).rstrip(".")
+    said = str(error.msg if isinstance(error, SyntaxError) else error).rstrip(".")
     if not isinstance(error, RowlockError):
         said = f"{type(error).__name__}: {said}" if said else type(error).__name__
     return ConfigError(f"Importing {module_name!r} failed{_place(error)}: {said}.")
@@ -202,7 +202,8 @@ def _made(value: object, name: str, module: ModuleType) -> App:
         return value
     # Calling a task would run its handler; calling the class App makes an empty one.
     if not callable(value) or isinstance(value, Task | type):
-        msg = f"{name} is a {type(value).__name__}, not an App{_instead(module)}"
+        kind = "a class" if isinstance(value, type) else f"of {type(value)}"
+        msg = f"{name} is {kind}, not an App{_instead(module)}"
         raise ConfigError(msg)
     try:
         made = value()
@@ -213,7 +214,7 @@ def _made(value: object, name: str, module: ModuleType) -> App:
     if not isinstance(made, App):
         if hasattr(made, "close"):
             made.close()  # a coroutine that nobody awaits would complain about it
-        msg = f"{name}() returned a {type(made).__name__}, not an App{_instead(module)}"
+        msg = f"{name}() returned {made!r}, not an App{_instead(module)}"
         raise ConfigError(msg)
     return made
 

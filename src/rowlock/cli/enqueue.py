@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowlock._errors import PayloadError
+from rowlock._errors import PayloadError, UsageError
+from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from rowlock._store import Filter
-from rowlock.cli.database import file_of
+from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.discovery import find_app
 from rowlock.cli.documents import print_json
 from rowlock.cli.parameters import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--priority",
-    type=click.INT,
+    type=click.IntRange(LOWEST_PRIORITY, HIGHEST_PRIORITY),
     default=None,
     help="-100 to 100, larger first; else the task's.",
 )
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-attempts",
-    type=click.INT,
+    type=click.IntRange(1, 2**31 - 1),
     default=None,
     help="How often it may fail; else the task's.",
 )
@@ -89,7 +90,11 @@ def enqueue(
     PAYLOAD is a JSON object of the task's arguments ({} unless given, - reads stdin).
     They are checked by the task's annotations, so a job that can't run isn't enqueued.
     """
+    if delay is not None and run_at is not None:
+        msg = "Say either --delay or --run-at, not both."
+        raise UsageError(msg)
     app = find_app(named_app)
+    refuse_memory(app)
     try:
         found = app.find_task(task)
         arguments = found.codec.decode(read_payload(payload))

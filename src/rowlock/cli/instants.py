@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+TEN, MINUTE, HOUR, DAY = 10, 60, 3600, 86_400
 
 
 def iso(instant: datetime) -> str:
@@ -39,16 +39,16 @@ def span(seconds: float) -> str:
     Say how long something takes, in one unit.
 
         >>> [span(s) for s in (0.0042, 1.25, 40, 150, 7200, 200_000)]
-        ['4 ms', '1.2 s', '40 s', '2 min', '2 h', '2 d']
+        ['4.2 ms', '1.2 s', '40 s', '2 min', '2 h', '2 d']
     """
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:  # noqa: PLR2004 - below that a tenth can be seen
-        return f"{seconds:.1f}".removesuffix(".0") + " s"
-    if seconds < 2 * MINUTE:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * HOUR:
-        return f"{seconds // MINUTE:.0f} min"
-    if seconds < 2 * DAY:
-        return f"{seconds // HOUR:.0f} h"
-    return f"{seconds // DAY:.0f} d"
+        return f"{_short(seconds * 1000)} ms"
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{_short(seconds)} s"
+
+
+def _short(number: float) -> str:
+    """Write a number with the one digit behind the point that may matter."""
+    return f"{number:.1f}".removesuffix(".0") if number < TEN else f"{number:.0f}"

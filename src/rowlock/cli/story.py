@@ -43,8 +43,10 @@ def tell(job: Job, now: datetime, *, longest: int | None = None) -> Iterator[str
     if job.errors:
         yield ""
         yield colour.bold("errors, oldest first")
+        before = None
         for entry in job.errors:
-            yield from _entry(entry, now)
+            yield from _entry(entry, now, before)
+            before = entry.get("traceback")
 
 
 def _plain_fields(job: Job, now: datetime) -> Iterator[str]:
@@ -61,8 +63,6 @@ def _plain_fields(job: Job, now: datetime) -> Iterator[str]:
 
 def _said(job: Job, name: str, now: datetime) -> str | None:
     value = getattr(job, name)
-    if name == "max_attempts":
-        return f"{value} (failures so far: {job.failures})"
     if value is None:
         return "the task's own" if name in ("timeout", "backoff") else None
     if isinstance(value, datetime):
@@ -83,8 +83,12 @@ def _document(value: JSON, longest: int | None) -> Iterator[str]:
         yield colour.dim(f"{INDENT}... {len(lines) - len(shown)} more lines")
 
 
-def _entry(entry: Mapping[str, JSON], now: datetime) -> Iterator[str]:
-    """Tell a failure or a loss with its traceback, or what an operator did."""
+def _entry(entry: Mapping[str, JSON], now: datetime, before: JSON) -> Iterator[str]:
+    """
+    Tell a failure or a loss with its traceback, or what an operator did.
+
+    A traceback that is the one `before` isn't told again.
+    """
     left = {key: value for key, value in entry.items() if value is not None}
     attempt, event = left.pop("attempt", None), left.pop("event", "")
     kind, message = left.pop("type", None), left.pop("message", "")
@@ -96,7 +100,9 @@ def _entry(entry: Mapping[str, JSON], now: datetime) -> Iterator[str]:
     width = max(map(len, left), default=0)
     for key, value in left.items():
         yield f"{INDENT * 2}{colour.dim(f'{key:<{width}}')}  {_dated(value, now)}"
-    if traceback is not None:
+    if traceback is not None and traceback == before:
+        yield colour.dim(f"{INDENT * 3}the same traceback")
+    elif traceback is not None:
         yield from _lines(str(traceback), INDENT * 3)
 
 

@@ -29,9 +29,7 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
     """
     scheme, separator, _ = url.partition("://")
     if not separator:
-        msg = (
-            f"{_shown(url)!r} isn't a database URL: write it as sqlite:///jobs.db."
-        )
+        msg = f"{_shown(url)!r} isn't a database URL: write it as sqlite:///jobs.db."
         raise ConfigError(msg)
     if scheme == "sqlite":
         from rowlock.stores import sqlite  # noqa: PLC0415 - imported on first use

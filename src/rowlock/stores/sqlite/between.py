@@ -94,7 +94,7 @@ class FileBetween:
         self.hurry()
 
     def hurry(self) -> None:
-        """Look for the commits of others now, and often for a while; from any thread."""
+        """Look for the commits of others now, and often for a while; any thread may."""
         # Many hints for one look.
         if not self._is_hinted:
             self._is_hinted = True

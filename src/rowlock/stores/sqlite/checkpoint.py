@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowlock.stores.sqlite.connection import WAL_LIMIT
@@ -28,7 +29,6 @@ else:
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
 
 # Above this, readers that follow each other without a gap are waited for a moment:
 # while the log is copied whole, new ones don't need it.
@@ -44,7 +44,7 @@ class Checkpoint:
     """The log of one database, as its writer sees it."""
 
     def __init__(self, path: str, folder: Path) -> None:
-        self._log = f"{path}-wal"
+        self._log = Path(f"{path}-wal")
         self._folder = folder
         self._lock: int | None = None
         self._interval = _SOONEST
@@ -99,7 +99,9 @@ class Checkpoint:
     def _take_turn(self) -> None:
         try:
             self._folder.mkdir(exist_ok=True)
-            lock = os.open(self._folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT, 0o666)
+            lock = os.open(
+                self._folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT, 0o666
+            )
         except OSError:
             return
         try:
@@ -111,5 +113,5 @@ class Checkpoint:
 
     def _size(self) -> int:
         with contextlib.suppress(OSError):
-            return os.stat(self._log).st_size
+            return self._log.stat().st_size
         return 0

@@ -58,7 +58,7 @@ class Pauses:
         return queue in self.queues or task in self.tasks
 
     def until(self, queue: str, task: str) -> int | None:
-        """Tell when all pauses of a task in a queue are over; None: not by themselves."""
+        """Tell when both pauses are over by themselves; None is never."""
         ends = [
             found[name]
             for found, name in ((self.queues, queue), (self.tasks, task))
@@ -109,7 +109,9 @@ def claim(
         },
     ).fetchall()
     by_id = {row[0]: row for row in taken}
-    return _claimed(tuple(rows.claim(by_id[job_id]) for job_id in choice.ids), now, choice)
+    return _claimed(
+        tuple(rows.claim(by_id[job_id]) for job_id in choice.ids), now, choice
+    )
 
 
 def _claimed(claims: tuple[Claim, ...], now: int, choice: Choice) -> Claimed:
@@ -132,9 +134,7 @@ def choose(
     next_due: list[int] = []
     for queue in _rotated(queues, turn):
         lines = [
-            line
-            for line in _lines(connection, now, queue)
-            if line.task in demand.tasks
+            line for line in _lines(connection, now, queue) if line.task in demand.tasks
         ]
         next_due.extend(_next_due(lines, queue, pauses))
         due = [
@@ -217,7 +217,9 @@ def _read_line(
 def _limits(connection: sqlite3.Connection, demand: Demand) -> Mapping[str, int]:
     if demand.queues is not None:
         return demand.queues
-    return {queue: demand.total for (queue,) in connection.execute(SQL["queues"]).fetchall()}
+    return {
+        queue: demand.total for (queue,) in connection.execute(SQL["queues"]).fetchall()
+    }
 
 
 def _pauses(connection: sqlite3.Connection, now: int) -> Pauses:

@@ -1,6 +1,4 @@
-"""
-A connection as Rowlock needs it, and what a path must be for one.
-"""
+"""A connection as Rowlock needs it, and what a path must be for one."""
 
 from __future__ import annotations
 

@@ -49,8 +49,12 @@ class Database:
         self._synchronous = synchronous
         self._clock = clock
         self._trace = trace
-        self._forget()
+        self._lock = threading.Lock()
         self._is_open = False
+        self._writer: Thread | None = None
+        self._reader: Thread | None = None
+        self._between: MemoryBetween | FileBetween | None = None
+        self._applied: Sequence[Migration] = ()
         _databases.add(self)
 
     async def open(self) -> Sequence[Migration]:
@@ -69,15 +73,15 @@ class Database:
                     self._writer = None
             raise
         with self._lock:
-            applied = () if self._is_open else self._applied
+            applied, self._applied = self._applied, ()
             self._is_open = True
         return applied
 
     async def pending(self) -> Sequence[Migration]:
         """Name what `open` would apply, and change nothing."""
-        if self.path != MEMORY and Path(self.path).exists():
-            return await asyncio.to_thread(self._read_pending)
-        return () if self._is_open else migrate.all_migrations()
+        if self.path == MEMORY:
+            return () if self._is_open else migrate.all_migrations()
+        return await asyncio.to_thread(self._read_pending)
 
     async def close(self) -> None:
         """Finish what was handed over, then let go of the connections."""
@@ -95,9 +99,7 @@ class Database:
     ) -> R:
         """Run something in a transaction of its own; `news`: it may make jobs due."""
         writer = self._for_writing()
-        return await asyncio.wrap_future(
-            writer.submit(Work(run, peek=peek, news=news))
-        )
+        return await asyncio.wrap_future(writer.submit(Work(run, peek=peek, news=news)))
 
     async def read(self, run: Run[R]) -> R:
         """Run something that only reads, on a snapshot."""
@@ -194,6 +196,8 @@ class Database:
         return connection
 
     def _read_pending(self) -> Sequence[Migration]:
+        if not Path(self.path).exists():
+            return migrate.all_migrations()
         try:
             connection = connections.connect_reader(self.path, trace=self._trace)
             try:
@@ -203,19 +207,12 @@ class Database:
         except sqlite3.Error as error:
             raise errors.translate(error, self.path, opening=True) from error
 
-    def _forget(self) -> None:
-        """Begin without threads; in a forked child its parent's are none of its own."""
-        self._lock = threading.Lock()
-        self._writer: Thread | None = None
-        self._reader: Thread | None = None
-        self._between: MemoryBetween | FileBetween | None = None
-        self._applied: Sequence[Migration] = ()
-
     def after_fork(self) -> None:
         """Begin anew in a forked child, without a touch on its parent's connections."""
         if self._between is not None:
             self._between.forget()
-        self._forget()
+        self._lock = threading.Lock()
+        self._writer = self._reader = self._between = None
         self.news = News(self._clock, self.nudge)
 
 

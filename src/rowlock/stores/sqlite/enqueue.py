@@ -1,6 +1,4 @@
-"""
-Adding jobs: all of them or none, on any connection whose transaction is open.
-"""
+"""Adding jobs: all of them or none, on any connection whose transaction is open."""
 
 from __future__ import annotations
 
@@ -52,7 +50,9 @@ def _row(job: NewJob, now: int) -> dict[str, object]:
             if job.run_at is None
             else rows.to_micros(job.run_at)
         ),
-        "expires_at": None if job.expires_at is None else rows.to_micros(job.expires_at),
+        "expires_at": None
+        if job.expires_at is None
+        else rows.to_micros(job.expires_at),
         "max_attempts": job.max_attempts,
         "timeout": job.timeout,
         "backoff": rows.maybe_json(job.backoff),

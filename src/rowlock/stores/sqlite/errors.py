@@ -60,7 +60,9 @@ def is_locked(error: sqlite3.Error) -> bool:
     )
 
 
-def translate(error: sqlite3.Error, path: str, *, opening: bool = False) -> RowlockError:
+def translate(
+    error: sqlite3.Error, path: str, *, opening: bool = False
+) -> RowlockError:
     """Say as one of Rowlock's errors what went wrong; the caller chains the cause."""
     code = primary(error)
     if opening and code in _WRONG:

@@ -1,6 +1,4 @@
-"""
-What happens to a claim that is held: finished, renewed, its state saved.
-"""
+"""What happens to a claim that is held: finished, renewed, its state saved."""
 
 from __future__ import annotations
 
@@ -54,7 +52,10 @@ def _finish_one(
     if job.status is not Status.RUNNING or job.claims != key.claim:
         return Settled(key=key, accepted=False, status=job.status, claims=job.claims)
     status = outcome.status
-    if job.cancel_requested_at is not None and status in (Status.PENDING, Status.FAILED):
+    if job.cancel_requested_at is not None and status in (
+        Status.PENDING,
+        Status.FAILED,
+    ):
         status = Status.CANCELLED  # law 21
     # The wall clock may have been set back since the start.
     ended_at = now if job.started_at is None else max(now, job.started_at)

@@ -41,9 +41,10 @@ class Hints:
         self._others: list[str] = []
         self._listed_at = -_FRESH
         self._listed: int | None = None
-        self._is_possible = hasattr(socket, "AF_UNIX") and len(
-            os.fsencode(folder / f"{'0' * 16}{_SUFFIX}")
-        ) <= _LONGEST
+        self._is_possible = (
+            hasattr(socket, "AF_UNIX")
+            and len(os.fsencode(folder / f"{'0' * 16}{_SUFFIX}")) <= _LONGEST
+        )
 
     @property
     def is_listening(self) -> bool:
@@ -116,17 +117,16 @@ class Hints:
     def _list(self) -> list[str]:
         """List the others; anew where the folder changed, or a second has passed."""
         try:
-            changed = os.stat(self._folder).st_mtime_ns
+            changed = self._folder.stat().st_mtime_ns
         except OSError:
             return []
         now = time.monotonic()
         # The folder's time is coarse: two sockets made within its tick look like one.
         if changed != self._listed or now - self._listed_at >= _FRESH:
-            own = None if self._own is None else self._own.name
             self._others = [
-                str(self._folder / name)
-                for name in os.listdir(self._folder)
-                if name.endswith(_SUFFIX) and name != own
+                str(other)
+                for other in self._folder.glob(f"*{_SUFFIX}")
+                if other != self._own
             ]
             self._listed, self._listed_at = changed, now
         return self._others

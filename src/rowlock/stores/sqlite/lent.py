@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowlock._errors import WrongConnection
@@ -140,6 +141,6 @@ def _text(value: str | bytes) -> str:
 
 def _is_same(file: str, path: str) -> bool:
     try:
-        return os.path.samefile(file, path)
+        return Path(file).samefile(path)
     except OSError:
-        return os.path.realpath(file) == os.path.realpath(path)
+        return Path(file).resolve() == Path(path)

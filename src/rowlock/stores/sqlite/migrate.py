@@ -1,6 +1,4 @@
-"""
-The schema: what is applied, what is pending, and whether this code can serve it.
-"""
+"""The schema: what is applied, what is pending, and whether this code can serve it."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowlock._store import Migration
-
 
 
 def pending(connection: sqlite3.Connection, path: str) -> Sequence[Migration]:
@@ -50,7 +47,9 @@ def pending(connection: sqlite3.Connection, path: str) -> Sequence[Migration]:
     return tuple(migration for migration in ours if migration.version not in done)
 
 
-def migrate(connection: sqlite3.Connection, now: int, *, path: str) -> Sequence[Migration]:
+def migrate(
+    connection: sqlite3.Connection, now: int, *, path: str
+) -> Sequence[Migration]:
     """
     Apply what is pending, all or none; return it, oldest first.
 

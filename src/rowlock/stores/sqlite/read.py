@@ -1,6 +1,4 @@
-"""
-Reading jobs and figures; each is one snapshot.
-"""
+"""Reading jobs and figures; each is one snapshot."""
 
 from __future__ import annotations
 
@@ -46,7 +44,9 @@ def find(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Foun
     return {row[0]: Found(row[0], Status(row[1]), *row[2:]) for row in found}
 
 
-def get(connection: sqlite3.Connection, _now: int, ids: Sequence[int]) -> tuple[Job, ...]:
+def get(
+    connection: sqlite3.Connection, _now: int, ids: Sequence[int]
+) -> tuple[Job, ...]:
     """Read jobs by id, in the order given; missing ids are left out."""
     found = connection.execute(SQL["get"], {"ids": json.dumps(list(ids))}).fetchall()
     by_id = {row[0]: row for row in found}
@@ -71,7 +71,9 @@ def list_jobs(
             "queue": where.queue,
             "idempotency_key": where.idempotency_key,
             "created_before": (
-                None if where.older_than is None else now - rows.to_span(where.older_than)
+                None
+                if where.older_than is None
+                else now - rows.to_span(where.older_than)
             ),
             "after": after,
             # One more tells whether another page follows.

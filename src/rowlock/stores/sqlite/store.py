@@ -57,7 +57,11 @@ class SQLiteStore:
     """
 
     def __init__(
-        self, address: Address, *, clock: Clock | None = None, trace: Trace | None = None
+        self,
+        address: Address,
+        *,
+        clock: Clock | None = None,
+        trace: Trace | None = None,
     ) -> None:
         check_version()
         clock = clock or SystemClock()
@@ -159,9 +163,7 @@ class SQLiteStore:
         """Read claims whose lease is over, or all of a worker; see `Store.lost`."""
         if worker is None and not self._database.grace.is_over():
             return ()
-        return await self._database.read(
-            partial(read.lost, limit=limit, worker=worker)
-        )
+        return await self._database.read(partial(read.lost, limit=limit, worker=worker))
 
     async def save(
         self, key: ClaimKey, *, state: str | None = None, progress: str | None = None

@@ -150,6 +150,8 @@ class Thread:
             # it even to close what its parent has open.
             connection = self._connect()
             with contextlib.closing(connection):
+                if self._between is not None:
+                    self._between.look(connection)
                 self.connected.set_result(None)
                 while (batch := self._take(connection)) is not None:
                     self._serve(connection, batch)
@@ -200,7 +202,9 @@ class Thread:
                     drained.append(work)
         return drained
 
-    def _serve(self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]) -> None:
+    def _serve(
+        self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
+    ) -> None:
         writes = [
             work
             for work in batch
@@ -241,7 +245,9 @@ class Thread:
             work.future.set_result(answer)
         return True
 
-    def _write(self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]) -> None:
+    def _write(
+        self, connection: sqlite3.Connection, writes: Sequence[Work[Any]]
+    ) -> None:
         answers: list[tuple[Work[Any], Any]] = []
         for work in writes:
             failure, answer = self._attempt(connection, work, alone=len(writes) == 1)

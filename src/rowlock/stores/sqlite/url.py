@@ -1,11 +1,10 @@
-"""
-SQLite URLs: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://` in memory.
-"""
+"""SQLite URLs: relative `sqlite:///a.db`, absolute `sqlite:////a.db`, in memory `sqlite://`."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote
 
 from rowlock._errors import ConfigError
@@ -37,7 +36,7 @@ def read_url(url: str) -> Address:
         raise ConfigError(msg)
     options = _options(url, query) if has_options else {}
     return Address(
-        path=MEMORY if path in ("", MEMORY) else os.path.abspath(path),
+        path=MEMORY if path in ("", MEMORY) else str(Path(path).resolve()),
         synchronous=options.get("synchronous", "full"),
     )
 

@@ -1,0 +1,62 @@
+"""Cases of the kind *stuck after a crash*: what a dead worker leaves behind."""
+
+from __future__ import annotations
+
+from rowlock import App, Status
+from tests.endings import finished, jobs_of
+from tests.journal import Gate, Journal
+from tests.programs import gated
+from tests.workers import RECOVERED_S, Workers
+
+
+async def test_b09_a_worker_that_starts_again_does_not_vouch_for_its_former_life(
+    app: App, journal: Journal, workers: Workers
+) -> None:
+    """
+    A worker has no name to share: its id is new at each start, and claims carry it.
+    What its former life held is recovered a lease and a round of recovery after it
+    started again (law 17).
+    """
+    gated.register(app, journal)
+    task = app.find_task("gated")
+    former = await workers.start("gated", "same-name")
+    job_id = await task.enqueue(gate="gate")
+    await workers.until("started", job_id=job_id)
+    former.kill()
+
+    busy = await app.enqueue_many(task.job(gate="busy") for _ in range(4))
+    later = await workers.start("gated", "same-name", concurrency=5)
+    (_, born_again) = workers.records("worker.started")
+    _, again = await workers.until("started", count=2, job_id=job_id)
+    assert {job.status for job in await jobs_of(app, busy)} == {Status.RUNNING}
+    for name in ("gate", "busy"):
+        Gate(journal.folder, name).open()
+    (job, *others) = await finished(app, [job_id, *busy])
+
+    first, second = (r.of["worker"] for r in workers.records("claimed", job_id=job_id))
+    assert first != second
+    assert again.process == later.name
+    assert again.at - born_again.at < RECOVERED_S
+    assert (job.status, job.attempts, job.losses) == (Status.SUCCEEDED, 2, 1)
+    assert {(other.status, other.claims) for other in others} == {(Status.SUCCEEDED, 1)}
+
+
+async def test_b12_a_job_whose_last_attempt_died_with_its_process_is_a_dead_letter(
+    app: App, journal: Journal, workers: Workers
+) -> None:
+    """That the failure is counted is shown by its event; figures come later."""
+    gated.register(app, journal)
+    task = app.find_task("gated").options(max_attempts=1, idempotency_key="order:1")
+    first = await workers.start("gated", "first")
+    other = await workers.start("gated", "second", queues=["other"])
+    job_id = await task.enqueue(gate="gate")
+    (started,) = await workers.until("started")
+    first.kill()
+
+    (job,) = await finished(app, [job_id])
+
+    assert (job.status, job.attempts, job.losses) == (Status.FAILED, 1, 1)
+    assert (job.last_error or "").startswith("WorkerLost")
+    (dead,) = await workers.until("job.dead_lettered", process=other.name)
+    assert dead.at - started.at < RECOVERED_S
+    assert await task.enqueue(gate="gate") not in (None, job_id)

@@ -1,0 +1,95 @@
+"""Cases of the kind *late result overwriting*: an outcome that comes after another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from rowlock import App, Status
+from tests.conformance.stores import StoreCase
+from tests.endings import finished, jobs_of
+from tests.eventually import eventually
+from tests.journal import Gate, Journal
+from tests.programs import gated
+from tests.workers import Workers
+
+
+async def test_b16_a_worker_that_was_stopped_past_its_lease_overwrites_nothing(
+    app: App, journal: Journal, workers: Workers
+) -> None:
+    gated.register(app, journal)
+    frozen = await workers.start("gated", "frozen")
+    job_id = await app.find_task("gated_in_thread").enqueue(gate="gate")
+    await workers.until("started", process=frozen.name)
+    frozen.freeze()
+    other = await workers.start("gated", "other")
+    await workers.until("started", process=other.name)
+    Gate(journal.folder, "gate").open()
+    (before,) = await finished(app, [job_id])
+
+    frozen.thaw()
+    (refused,) = await workers.until("claim.refused", process=frozen.name)
+    (after,) = await jobs_of(app, [job_id])
+
+    assert (before.status, before.result) == (Status.SUCCEEDED, "other")
+    assert after == before
+    assert (refused.of["claim"], refused.of["found_claims"]) == (1, 2)
+    (success,) = workers.records("attempt.succeeded")
+    assert success.process == other.name
+    # It was late, not broken: it goes on, and stops as it should.
+    other.stop()
+    await finished(app, [await app.find_task("nap").enqueue(seconds=0)])
+    assert frozen.stop() == 0
+
+
+async def test_b17_jobs_deleted_while_they_run_end_in_one_log_line_each(
+    app: App, shared_case: StoreCase, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`delete` refuses what runs, so somebody deletes the rows by SQL."""
+    deleted = asyncio.Event()
+
+    @app.task
+    async def step(end: str) -> str:
+        if end == "times out":
+            await asyncio.Event().wait()
+        await deleted.wait()
+        if end == "raises":
+            raise ValueError(end)
+        return end
+
+    ends = ("returns", "raises", "times out")
+    async with app.worker(concurrency=13):
+        gone = [await step.options(timeout=0.5).enqueue(end=end) for end in ends]
+        others = await app.enqueue_many(step.job(end="returns") for _ in range(10))
+
+        async def all_run() -> bool:
+            jobs = await jobs_of(app, [*gone, *others])
+            return all(job.status is Status.RUNNING for job in jobs)
+
+        await eventually(all_run)
+        delete_rows(shared_case, app.url, gone)
+        with caplog.at_level(logging.INFO, logger="rowlock"):
+            deleted.set()
+            jobs = await finished(app, others)
+
+            async def refused() -> list[str]:
+                lines = [
+                    r.message for r in caplog.records if r.levelno >= logging.WARNING
+                ]
+                return lines if len(lines) >= len(ends) else []
+
+            lines = await eventually(refused)
+
+    assert {job.status for job in jobs} == {Status.SUCCEEDED}
+    assert sorted(lines) == [
+        f"claim.refused job_id={job_id} claim=1" for job_id in gone
+    ]
+    assert {job.id for job in (await app.list()).jobs} == set(others)
+
+
+def delete_rows(case: StoreCase, url: str, ids: list[int | None]) -> None:
+    """Delete rows behind the store's back."""
+    assert case.delete_rows is not None
+    case.delete_rows(url, [job_id for job_id in ids if job_id is not None])

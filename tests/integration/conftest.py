@@ -1,0 +1,41 @@
+"""A user's folder with an app in it, and `rowlock` run there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .command_line import SHOP, Command
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working folder, whose modules are forgotten afterwards."""
+    for variable in ("ROWLOCK_APP", "ROWLOCK_DATABASE_URL", "DATABASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def shop(folder: Path) -> Path:
+    """A working folder with `shop.py` in it."""
+    (folder / "shop.py").write_text(SHOP)
+    return folder
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[type[Command]]:  # noqa: ARG001 - it runs there
+    """Start `rowlock` as a process; what still runs at the end is killed."""
+    Command.started = []
+    yield Command
+    for command in Command.started:
+        command.kill()

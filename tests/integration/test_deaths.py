@@ -1,0 +1,51 @@
+"""Workers that are killed with SIGKILL, again and again, and what the jobs say then."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from functools import partial
+
+import pytest
+
+from rowlock import App, Status
+from tests.endings import finished
+from tests.integration import ledger
+from tests.journal import Journal
+from tests.programs import chance
+from tests.workers import Workers
+
+LABELS = ("one", "two", "three")
+
+
+@pytest.mark.timeout(300)  # --slow kills for half a minute
+async def test_killed_workers_lose_no_job_and_write_no_outcome_of_a_lost_claim(
+    app: App, journal: Journal, workers: Workers, scale: int
+) -> None:
+    jobs, kills, concurrency = (100, 6, 2) if scale == 1 else (1000, 30, 5)
+    chance.register(app, journal)
+    tasks = [app.find_task(name) for name in ("gamble", "gamble_in_thread")]
+    start = partial(workers.launch, "chance", concurrency=concurrency, lease=2)
+    processes = [start(label) for label in LABELS]
+    await workers.until("worker.started", count=len(LABELS), within=15)
+    ids = await app.enqueue_many(tasks[n % 2].job() for n in range(jobs))
+
+    choose = random.Random(jobs)
+    for _ in range(kills):
+        await asyncio.sleep(1)  # the rhythm of this test: a death a second
+        n = choose.randrange(len(processes))
+        processes[n].kill()
+        processes[n] = start(LABELS[n])
+    over = await finished(app, ids, within=120)
+
+    accounts = ledger.accounts_of(workers.records())
+    for job in over:
+        ledger.check(job, accounts)
+    assert {key.job_id for key in accounts} == set(ids)
+    assert {job.status for job in over} <= {Status.SUCCEEDED, Status.FAILED}
+    starts = sum("started" in account.handlers for account in accounts.values())
+    unstarted = sum(not account.handlers for account in accounts.values())
+    assert starts + unstarted == sum(job.claims for job in over)
+    # It has tested something: there were losses, and failures of both kinds of handler.
+    assert sum(job.losses for job in over) >= kills
+    assert {job.task for job in over if job.failures} == {"gamble", "gamble_in_thread"}

@@ -1,0 +1,138 @@
+"""The synchronous door: from threads, beside a close, around a fork, not on a loop."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rowlock import App, Filter, Status, StoreUnavailable, Task, UsageError
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def door(database_url: str) -> Iterator[App]:
+    """An app with one task, used without an event loop."""
+    app = App(database_url)
+
+    @app.task
+    def note(number: int = 0) -> None: ...
+
+    yield app
+    app.close_sync()
+
+
+def note_of(app: App) -> Task[..., None]:
+    return app.tasks["note"]
+
+
+TWINS: dict[str, Callable[[App], object]] = {
+    "note.enqueue": lambda app: note_of(app).enqueue_sync(),
+    "app.enqueue_many": lambda app: app.enqueue_many_sync([note_of(app).job()]),
+    "app.get": lambda app: app.get_sync(1),
+    "app.list": lambda app: app.list_sync(),
+    "app.cancel": lambda app: app.cancel_sync(1),
+    "app.replay": lambda app: app.replay_sync(1),
+    "app.stats": lambda app: app.stats_sync(),
+    "app.close": lambda app: app.close_sync(),
+}
+
+
+def test_every_twin_is_named_here() -> None:
+    twins = {name for kind in (App, Task) for name in dir(kind) if name.endswith("_sync")}
+    public = twins - {"enqueue_jobs_sync"}
+
+    assert public == {f"{name.partition('.')[2]}_sync" for name in TWINS}
+
+
+@pytest.mark.parametrize("name", TWINS)
+async def test_a_twin_refuses_to_block_a_running_loop(app: App, name: str) -> None:
+    @app.task
+    def note() -> None: ...
+
+    expected = f"{name}_sync() would block the event loop that runs in this thread"
+    with pytest.raises(UsageError) as refused:
+        TWINS[name](app)
+
+    assert str(refused.value) == f"{expected}: write `await {name}(...)`."
+    assert not (await app.list()).jobs
+
+
+def test_twins_do_what_they_are_named_after(door: App) -> None:
+    note = note_of(door)
+
+    first = note.enqueue_sync(number=1)
+    ids = door.enqueue_many_sync(note.job(number=n) for n in (2, 3))
+    (cancelled,) = door.cancel_sync(first or 0)
+    (replayed,) = door.replay_sync(first or 0)
+
+    assert [first, *ids] == [1, 2, 3]
+    assert (cancelled.done, replayed.done) == (True, True)
+    assert door.get_sync(1).payload == {"number": 1}
+    assert [job.id for job in door.list_sync(Filter(task="note")).jobs] == [3, 2, 1]
+    (queue,) = door.stats_sync().queues
+    assert queue.counts[Status.PENDING] == 3
+
+
+def test_many_threads_enqueue_at_once(door: App) -> None:
+    note = note_of(door)
+
+    with ThreadPoolExecutor(16) as pool:
+        ids = list(pool.map(lambda n: note.enqueue_sync(number=n), range(200)))
+
+    assert len(set(ids)) == 200
+    stored = {
+        job.id: job.payload["number"] for job in door.list_sync(limit=1000).jobs
+    }
+    assert stored == dict(zip(ids, range(200), strict=True))
+
+
+def test_a_close_beside_other_calls_leaves_nobody_waiting(door: App) -> None:
+    note = note_of(door)
+    is_over = threading.Event()
+    enqueued = []
+
+    def enqueue_until_over() -> None:
+        while not is_over.is_set():
+            try:
+                enqueued.append(note.enqueue_sync())
+            except StoreUnavailable:
+                continue
+
+    threads = [
+        threading.Thread(target=enqueue_until_over, daemon=True) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(50):
+        door.close_sync()
+    is_over.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert not [thread for thread in threads if thread.is_alive()]
+    counted = sum(queue.counts[Status.PENDING] for queue in door.stats_sync().queues)
+    assert counted == len(enqueued) == len(set(enqueued)) > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_an_app_works_on_both_sides_of_a_fork(door: App) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.programs.forks", door.url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    who = [job.payload["who"] for job in door.list_sync().jobs]
+    assert sorted(map(str, who)) == ["child", "parent, after", "parent, before"]

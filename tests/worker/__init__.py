@@ -1,0 +1,1 @@
+"""One worker in this process, at a time that the test moves."""

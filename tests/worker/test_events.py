@@ -1,0 +1,199 @@
+"""What a worker tells of what it does: which events, in which order, with what."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import fields
+
+import pytest
+
+from rowlock import App, Snooze, current_attempt
+from rowlock._events import (
+    AttemptFailed,
+    AttemptSnoozed,
+    AttemptStarted,
+    AttemptSucceeded,
+    Event,
+    JobDeadLettered,
+    JobDuplicate,
+    JobEnqueued,
+    JobEvent,
+    WorkerDraining,
+    WorkerStarted,
+    WorkerStopped,
+)
+from rowlock.testing import FakeClock
+from tests.endings import ended, known, rested
+from tests.eventually import eventually
+
+
+async def test_events_come_in_order_with_their_fields(
+    app: App, clock: FakeClock, told: list[Event]
+) -> None:
+    @app.task(max_attempts=2, backoff=0, queue="q")
+    async def fail() -> None:
+        msg = "no\nreally not"
+        raise ValueError(msg)
+
+    job_id = known(await fail.options(idempotency_key="k").enqueue())
+    assert await fail.options(idempotency_key="k").enqueue() is None
+    clock.advance(10)
+    worker = app.worker(concurrency=2, queues=["q"], lease=60)
+    async with worker:
+        await ended(app, job_id)
+        await eventually(lambda: isinstance(told[-1], JobDeadLettered))
+
+    def of(attempt: int) -> dict[str, object]:
+        return {"job_id": job_id, "task": "fail", "queue": "q", "attempt": attempt}
+
+    job = await app.get(job_id)
+    story = [event for event in told if event.name != "upkeep.done"]
+    ran = [event.ran_s for event in story if isinstance(event, AttemptFailed)]
+    assert story == [
+        JobEnqueued(job_id=job_id, task="fail", queue="q"),
+        JobDuplicate(task="fail", queue="q", idempotency_key="k"),
+        WorkerStarted(
+            worker=worker.id,
+            store=app.url,
+            tasks=("fail",),
+            queues=("q",),
+            concurrency=2,
+            lease_s=60.0,
+            timeout_s=900.0,
+        ),
+        AttemptStarted(**of(1), waited_s=10.0),  # type: ignore[arg-type]  # as named
+        AttemptFailed(
+            **of(1),  # type: ignore[arg-type]  # as named
+            ran_s=ran[0],
+            failures=1,
+            error="ValueError: no",
+            retry_at=clock.now(),
+        ),
+        AttemptStarted(**of(2), waited_s=0.0),  # type: ignore[arg-type]  # as named
+        AttemptFailed(
+            **of(2),  # type: ignore[arg-type]  # as named
+            ran_s=ran[1],
+            failures=2,
+            error="ValueError: no",
+            retry_at=None,
+        ),
+        JobDeadLettered(
+            job_id=job_id,
+            task="fail",
+            queue="q",
+            failures=2,
+            losses=0,
+            error="ValueError: no",
+        ),
+        WorkerDraining(worker=worker.id, running=0),
+        WorkerStopped(worker=worker.id, abandoned=0),
+    ]
+    assert all(0 <= seconds < 5 for seconds in ran)
+    assert job.failures == 2
+
+
+async def test_a_success_and_a_snooze_are_told(
+    app: App, clock: FakeClock, told: list[Event]
+) -> None:
+    @app.task
+    async def nap() -> None:
+        if current_attempt().number == 1:
+            raise Snooze(60)
+
+    async with app.worker():
+        job_id = known(await nap.enqueue())
+        job = await rested(app, job_id)
+        await eventually(lambda: isinstance(told[-1], AttemptSnoozed))
+        assert told[-1] == AttemptSnoozed(
+            job_id=job_id, task="nap", queue="default", attempt=1, run_at=job.run_at
+        )
+        clock.advance(60)
+        await ended(app, job_id)
+        await eventually(lambda: isinstance(told[-1], AttemptSucceeded))
+
+    kinds = [type(event) for event in told if isinstance(event, JobEvent)]
+    assert kinds == [
+        JobEnqueued,
+        AttemptStarted,
+        AttemptSnoozed,
+        AttemptStarted,
+        AttemptSucceeded,
+    ]
+
+
+async def test_listeners_that_raise_disturb_nobody(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    def broken(event: Event) -> None:
+        raise ZeroDivisionError(event.name)
+
+    app.listen(broken)
+    app.listen(lambda event: heard.append(event.name))
+
+    @app.task
+    async def greet() -> None: ...
+
+    async with app.worker():
+        await ended(app, await greet.enqueue())
+
+    assert "attempt.started" in heard
+    assert heard[-1] == "worker.stopped"
+    assert "failed on attempt.started" in caplog.text
+
+
+async def test_a_listener_may_end_its_own_listening_and_nobody_misses_an_event(
+    app: App,
+) -> None:
+    heard: list[str] = []
+    once: list[str] = []
+
+    def hear_once(event: Event) -> None:
+        once.append(event.name)
+        stop()
+
+    stop = app.listen(hear_once)
+    app.listen(lambda event: heard.append(event.name))
+
+    @app.task
+    async def greet() -> None: ...
+
+    await greet.enqueue()
+    await greet.enqueue()
+
+    assert once == ["job.enqueued"]
+    assert heard == ["job.enqueued", "job.enqueued"]
+    stop()
+
+
+async def test_the_log_names_each_event_and_never_a_payload(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="rowlock")
+
+    @app.task(max_attempts=1)
+    async def send(secret: str) -> str:
+        await asyncio.sleep(0)
+        return secret
+
+    async with app.worker():
+        await ended(app, await send.enqueue(secret="hunter2"))  # noqa: S106 - no secret
+
+    records = {
+        record.getMessage().split(" ")[0]: record
+        for record in caplog.records
+        if record.name.startswith("rowlock")
+    }
+    assert {
+        "job.enqueued",
+        "worker.started",
+        "attempt.started",
+        "attempt.succeeded",
+        "worker.stopped",
+    } <= records.keys()
+    told = vars(records["attempt.succeeded"])["rowlock"]
+    assert told["event"] == "attempt.succeeded"
+    assert told.keys() - {"event"} == {field.name for field in fields(AttemptSucceeded)}
+    assert "hunter2" not in caplog.text

@@ -1,0 +1,122 @@
+"""A store that is out of reach for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from rowlock import App, Status
+from rowlock._events import (
+    ClaimRecovered,
+    Event,
+    OutcomeDropped,
+    StoreAway,
+    StoreBack,
+)
+from tests.endings import all_over, ended, known, reached
+from tests.eventually import eventually
+
+Hold = Callable[[], AbstractContextManager[None]]
+
+
+async def test_outcomes_arrive_after_an_outage_and_handlers_ran_once(
+    app: App, told: list[Event], hold_writes: Hold
+) -> None:
+    gate = asyncio.Event()
+    runs: list[int] = []
+
+    @app.task
+    async def wait(number: int) -> int:
+        await gate.wait()
+        runs.append(number)
+        return number
+
+    ids = await app.enqueue_many(wait.job(number=n) for n in range(5))
+    async with app.worker():
+        for job_id in ids:
+            await reached(app, job_id, Status.RUNNING)
+        with hold_writes():
+            gate.set()
+            await asyncio.sleep(1.5)  # longer than the store's patience of a second
+        jobs = [await ended(app, job_id) for job_id in ids]
+
+    assert [job.result for job in jobs] == [0, 1, 2, 3, 4]
+    assert [job.attempts for job in jobs] == [1] * 5
+    assert sorted(runs) == [0, 1, 2, 3, 4]
+    assert outages(told) == ["store.unavailable", "store.recovered"]
+
+
+async def test_an_outage_is_told_once_however_many_loops_meet_it(
+    app: App, told: list[Event], hold_writes: Hold
+) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    # So short a lease that renewals and recoveries meet it too, several times; and
+    # reads, which succeed all the while, must not pass for the end of it.
+    async with app.worker(lease=1):
+        await ended(app, await greet.enqueue())
+        with hold_writes():
+            await eventually(lambda: outages(told) != [])
+            await asyncio.sleep(2.5)  # for each loop to meet it again
+        await ended(app, await greet.enqueue())
+        await eventually(lambda: len(outages(told)) > 1)
+
+    assert outages(told) == ["store.unavailable", "store.recovered"]
+    (back,) = [event for event in told if isinstance(event, StoreBack)]
+    assert 2.5 < back.away_s < 10
+
+
+async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovered(
+    database_url: str, hold_writes: Hold
+) -> None:
+    told: list[Event] = []
+    gate = asyncio.Event()
+    runs = 0
+
+    # The machine's own clock: leases must run out, and the grace of a store that was
+    # away must pass.
+    async with App(database_url) as app:
+        app.listen(told.append)
+
+        @app.task
+        async def wait() -> None:
+            nonlocal runs
+            runs += 1
+            await gate.wait()
+
+        async with app.worker(lease=1):
+            job_id = known(await wait.enqueue())
+            await reached(app, job_id, Status.RUNNING)
+            with hold_writes():
+                gate.set()
+                await eventually(lambda: kinds(told, OutcomeDropped) == 1, within=20)
+            job = await ended(app, job_id, within=30)
+
+    assert (job.status, job.attempts, job.losses, runs) == (Status.SUCCEEDED, 2, 1, 2)
+    assert kinds(told, OutcomeDropped) == kinds(told, ClaimRecovered) == 1
+
+
+async def test_work_goes_on_after_outages_one_after_the_other(
+    app: App, hold_writes: Hold
+) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    async with app.worker():
+        for _ in range(2):
+            await app.enqueue_many(greet.job() for _ in range(20))
+            with hold_writes():
+                await asyncio.sleep(1.2)  # longer than the store's patience
+            await all_over(app)
+
+
+def outages(told: list[Event]) -> list[str]:
+    """Name what was told of the store being away, in order."""
+    return [event.name for event in told if isinstance(event, StoreAway | StoreBack)]
+
+
+def kinds(told: list[Event], kind: type[Event]) -> int:
+    """Count the events of one kind."""
+    return sum(isinstance(event, kind) for event in told)

@@ -1,0 +1,145 @@
+"""Leases that are extended while handlers run, whatever these do to the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+
+from rowlock import App, Status, _outcome, current_attempt
+from rowlock._events import ClaimLapsed, ClaimRefused, Event
+from rowlock._worker.renew import Renew
+from rowlock._worker.runs import Runs
+from rowlock.testing import FakeClock
+from tests.endings import ended, known, reached
+from tests.eventually import eventually
+
+Hold = Callable[[], AbstractContextManager[None]]
+
+
+async def test_a_handler_that_blocks_the_loop_for_longer_than_the_lease_runs_once(
+    database_url: str,
+) -> None:
+    runs: list[str] = []
+
+    def register(app: App, label: str) -> None:
+        @app.task
+        async def block() -> str:
+            runs.append(label)
+            time.sleep(2.5)  # noqa: ASYNC251 - blocks the loop for 2.5 leases
+            return label
+
+    # The machine's own clock, as the lease must run out if nobody renews it.
+    async with App(database_url) as app:
+        register(app, "blocked")
+        async with app.worker(lease=1):
+            job_id = known(await app.find_task("block").enqueue())
+            with another_worker(database_url, register):
+                job = await ended(app, job_id)
+
+    assert runs == ["blocked"]
+    assert (job.status, job.attempts, job.losses) == (Status.SUCCEEDED, 1, 0)
+
+
+async def test_the_lease_of_a_running_job_is_extended_from_the_stores_now(
+    app: App, clock: FakeClock
+) -> None:
+    gate = asyncio.Event()
+
+    @app.task
+    async def wait() -> None:
+        await gate.wait()
+
+    async with app.worker(lease=1):
+        job_id = known(await wait.enqueue())
+        await reached(app, job_id, Status.RUNNING)
+        clock.advance(0.9)
+
+        async def is_extended() -> bool:
+            job = await app.get(job_id)
+            return job.leased_until == clock.now() + timedelta(seconds=1)
+
+        await eventually(is_extended)
+        gate.set()
+        await ended(app, job_id)
+
+
+async def test_a_handler_whose_claim_is_lost_is_told_and_records_nothing(
+    app: App, told: list[Event]
+) -> None:
+    reasons: list[object] = []
+    gate = asyncio.Event()
+
+    @app.task
+    async def wait() -> str:
+        attempt = current_attempt()
+        try:
+            await gate.wait()
+        finally:
+            reasons.append(attempt.cancelled.reason)
+        return f"attempt {attempt.number}"
+
+    async with app.worker(lease=1):
+        job_id = known(await wait.enqueue())
+        job = await reached(app, job_id, Status.RUNNING)
+        # As another worker does that has found the lease run out.
+        held = await app.store.lost(10, worker=str(job.worker))
+        (settled,) = await app.store.finish([_outcome.lost(held[0])])
+        assert settled.accepted
+        await eventually(lambda: reasons == ["lost"])
+        gate.set()
+        job = await ended(app, job_id)
+
+    assert (job.result, job.losses) == ("attempt 2", 1)
+    assert reasons == ["lost", None]
+    (lapsed,) = [event for event in told if isinstance(event, ClaimLapsed)]
+    assert (lapsed.job_id, lapsed.claim) == (job_id, 1)
+    (refused,) = [event for event in told if isinstance(event, ClaimRefused)]
+    assert (refused.job_id, refused.claim) == (job_id, 1)
+
+
+async def test_a_renewal_that_nobody_waits_for_any_more_ends_no_thread(
+    app: App, hold_writes: Hold
+) -> None:
+    renew = Renew(
+        app.store,
+        Runs(on_room=lambda: None),
+        worker="w1",
+        lease=timedelta(seconds=1),
+        on_renewal=lambda _: None,
+        on_error=lambda _: None,
+    )
+    renew.start()
+    with hold_writes():
+        waiting = asyncio.create_task(renew.now())
+        await asyncio.sleep(0)  # until it has asked
+        waiting.cancel()
+        await asyncio.wait({waiting})
+
+    async with asyncio.timeout(5):
+        await renew.now()
+    await renew.stop()
+
+
+@contextmanager
+def another_worker(url: str, register: Callable[[App, str], None]) -> Iterator[None]:
+    """Run a worker on a loop and a thread of its own, beside the one of the test."""
+    is_over = threading.Event()
+
+    async def work() -> None:
+        async with App(url) as app:
+            register(app, "beside")
+            async with app.worker(lease=1):
+                while not is_over.is_set():
+                    await asyncio.sleep(0.01)  # the test's thread tells when
+
+    thread = threading.Thread(target=asyncio.run, args=(work(),))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

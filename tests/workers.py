@@ -1,0 +1,169 @@
+"""
+Worker processes: started, killed, stopped, frozen and thawed by a test.
+
+Whatever happens to the test, none of them outlives it: `close` kills them all, and a
+worker ends by itself where its test's process has died.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from . import journal
+from .eventually import eventually
+from .journal import Record
+from .serve import Settings
+
+ROOT = Path(__file__).parent.parent
+START_S = 15.0  # two busy cores, and an interpreter that imports everything
+
+# The shortest lease there is, and how long it takes at most until the claim of a worker
+# that died is recovered: the lease, a round of the recover loop, some for busy cores.
+LEASE_S = 1.0
+RECOVERED_S = LEASE_S * (1 + 0.25 * 1.2) + 1.5
+
+
+class WorkerProcess:
+    """A process that runs `python -m <program>`."""
+
+    def __init__(self, program: str, settings: Settings) -> None:
+        self.label = settings.label
+        self.log = Path(settings.folder) / f"{settings.label}.log"
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", program, json.dumps(asdict(settings))],
+                cwd=ROOT,
+                # Held open by this process alone: its end is how a worker sees ours.
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        self.name = f"{settings.label}-{self._process.pid}"
+        self._is_ours = True
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, and wait until it is gone."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self, *, within: float = 20) -> int:
+        """Send SIGTERM, and wait until it has drained; its exit code."""
+        self._signal(signal.SIGTERM)
+        return self._process.wait(within)
+
+    def freeze(self) -> None:
+        """Stop it with SIGSTOP, so that none of its threads goes on."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on with SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> str | None:
+        """Kill it where it lives; tell how it ended if it ended by itself."""
+        code = self._process.poll()
+        has_died = self._is_ours and code is not None
+        if code is None:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if not has_died:
+            return None
+        return f"{self.name} exited with {code}:\n{self.log.read_text()}"
+
+    def _signal(self, number: signal.Signals) -> None:
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            self._is_ours = False
+        self._process.send_signal(number)
+
+
+class Workers:
+    """The worker processes of one test, on one database and one journal."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url = url
+        self._folder = folder
+        self._processes: list[WorkerProcess] = []
+
+    async def start(
+        self,
+        program: str,
+        label: str = "worker",
+        *,
+        concurrency: int = 5,
+        queues: Sequence[str] | None = None,
+        lease: float = LEASE_S,
+        shutdown_timeout: float = 15,
+    ) -> WorkerProcess:
+        """Start one, and wait until it claims."""
+        process = self.launch(
+            program,
+            label,
+            concurrency=concurrency,
+            queues=queues,
+            lease=lease,
+            shutdown_timeout=shutdown_timeout,
+        )
+        await self.until("worker.started", process=process.name, within=START_S)
+        return process
+
+    def launch(
+        self,
+        program: str,
+        label: str = "worker",
+        *,
+        concurrency: int = 5,
+        queues: Sequence[str] | None = None,
+        lease: float = LEASE_S,
+        shutdown_timeout: float = 15,
+    ) -> WorkerProcess:
+        """Start one, and don't wait for it."""
+        process = WorkerProcess(
+            f"tests.programs.{program}",
+            Settings(
+                url=self._url,
+                folder=str(self._folder),
+                label=label,
+                concurrency=concurrency,
+                queues=queues,
+                lease=lease,
+                shutdown_timeout=shutdown_timeout,
+            ),
+        )
+        self._processes.append(process)
+        return process
+
+    def records(self, what: str | None = None, **of: object) -> list[Record]:
+        """Read what was recorded; `process=` and the event's own fields choose."""
+        return [
+            record
+            for record in journal.read(self._folder)
+            if what in (None, record.what)
+            and all(
+                value == (record.process if name == "process" else record.of.get(name))
+                for name, value in of.items()
+            )
+        ]
+
+    async def until(
+        self, what: str, *, count: int = 1, within: float = 10, **of: object
+    ) -> list[Record]:
+        """Wait until so many such events were recorded; all there are."""
+
+        async def recorded() -> list[Record]:
+            records = self.records(what, **of)
+            return records if len(records) >= count else []
+
+        return await eventually(recorded, within=within, what=f"{count} {what} {of}")
+
+    def close(self) -> None:
+        """Kill all that live; fail where one has ended by itself."""
+        died = [told for process in self._processes if (told := process.close())]
+        assert not died, "\n".join(died)
