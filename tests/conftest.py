@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 from rowlock import App
 from rowlock.testing import FakeClock
 
+pytest_plugins = ["tests.cluster_fixtures"]
+
 from .conformance.stores import CASES, StoreCase
 from .journal import Journal
 from .workers import Workers

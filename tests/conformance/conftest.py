@@ -20,6 +20,7 @@ from rowlock._job import Claim, Job, Outcome, Status
 from rowlock._store import Claimed, Demand, Settled, Store
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
+from tests.cluster.databases import Databases
 
 from .given import (
     LEASE,
@@ -34,11 +35,13 @@ from .given import (
     dead,
     new_job,
 )
+from . import on_postgres
 from .stores import CASES, Connection, StoreCase
 
 # Fixtures that not every store can give, each with the field that says whether.
 NEEDS = {
     "processes": "processes",
+    "migrates_itself": "migrates_itself",
     "open_another": "processes",
     "poison": "poison",
     "hold_writes": "hold_writes",
@@ -79,7 +82,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def store_case(request: pytest.FixtureRequest) -> StoreCase:
     """The store to prove."""
     case: StoreCase = request.param
+    if case.server is not None:
+        request.getfixturevalue(case.server)
     return case
+
+
+@pytest.fixture(scope="session")
+def prepare_template() -> Callable[[str], None]:
+    """Fill the template from which each process clones its database."""
+    return on_postgres.migrate
+
+
+@pytest.fixture(scope="session")
+def postgres_server(databases: Databases) -> Iterator[None]:
+    """Have a database on Postgres for this process."""
+    with on_postgres.serving(databases):
+        yield
 
 
 @pytest.fixture
@@ -93,6 +111,19 @@ def new_database(store_case: StoreCase, tmp_path: Path) -> Iterator[Callable[[],
             return made.enter_context(store_case.database(folder))
 
         yield new_database
+
+
+@pytest.fixture
+def unmigrated(store_case: StoreCase, tmp_path: Path) -> Iterator[str]:
+    """Make a database that was never migrated; its URL."""
+    with (store_case.unmigrated or store_case.database)(tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def migrates_itself(store_case: StoreCase) -> None:
+    """Say that this test has a database migrated by its opening."""
+    assert store_case.migrates_itself
 
 
 @pytest.fixture

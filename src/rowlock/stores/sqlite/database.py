@@ -24,7 +24,7 @@ from rowlock.stores.sqlite.between import FileBetween, MemoryBetween
 from rowlock.stores.sqlite.checkpoint import IS_ELECTED
 from rowlock.stores.sqlite.connection import MEMORY
 from rowlock.stores.sqlite.thread import Pending, Run, Thread, Work, closed
-from rowlock.stores.sqlite.wake import News
+from rowlock.stores.news import News
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

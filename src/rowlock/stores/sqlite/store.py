@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         WorkerInfo,
     )
     from rowlock.stores.sqlite.connection import Trace
-    from rowlock.stores.sqlite.wake import Subscription
+    from rowlock.stores.news import Subscription
 
 _NO_TIME = timedelta(0)
 

@@ -1,0 +1,277 @@
+"""
+One database as this process works on it: connections by event loop, and who sleeps.
+
+Any thread with any loop may use it. What a loop has is made when it first asks, and
+ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+from rowlock._clock import Clock, SystemClock
+from rowlock._errors import StoreError
+from rowlock.stores.grace import Grace
+from rowlock.stores.news import News
+from rowlock.stores.postgres import migrate, notify, sessions
+from rowlock.stores.postgres.address import Address, Parameters
+from rowlock.stores.postgres.bounds import Arrival, Bounds
+from rowlock.stores.postgres.claim import Claimer
+from rowlock.stores.postgres.listen import Listener
+from rowlock.stores.postgres.notify import Teller
+from rowlock.stores.postgres.pool import Pool, closed
+from rowlock.stores.postgres.sessions import Row, Session
+from rowlock.stores.postgres.statements import GIVEN_NOW, SERVERS_NOW, statements
+
+R = TypeVar("R")
+A_co = TypeVar("A_co", covariant=True)
+
+_CLOSING = 5.0  # seconds for another thread's loop to close its connections
+
+
+class Announced(Protocol[A_co]):
+    """An answer, and the news that come with it."""
+
+    @property
+    def answer(self) -> A_co: ...
+
+    @property
+    def arrivals(self) -> Sequence[Arrival]: ...
+
+
+@dataclass(slots=True)
+class Home:
+    """What one event loop has of a database."""
+
+    pool: Pool
+    teller: Teller
+    listener: Listener
+    alarm: asyncio.TimerHandle | None = None
+
+
+class Database:
+    """What runs on a database."""
+
+    def __init__(self, address: Address, clock: Clock | None) -> None:
+        self.shown = address.shown
+        self.schema = address.schema
+        self._address = address
+        # A clock of a test is handed to every statement.
+        self._given_clock = None if isinstance(clock, SystemClock) else clock
+        self._clock = clock or SystemClock()
+        self.statements = statements(
+            address.schema, now=GIVEN_NOW if self._given_clock else SERVERS_NOW
+        )
+        self._forget()
+        _databases.add(self)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._homes: WeakKeyDictionary[asyncio.AbstractEventLoop, Home] = (
+            WeakKeyDictionary()
+        )
+        self.is_open = False
+        self.identity: Row | None = None  # of the server and database, once open
+        self.grace = Grace(self._clock)
+        self.news = News(self._clock, self._sleepers_changed)
+        self.bounds = Bounds()
+        self.claimer = Claimer(self.bounds, self._clock.monotonic)
+
+    async def open(self) -> None:
+        """Connect and check the schema; a second time does nothing."""
+        if self.is_open:
+            return
+        home = await self._home()
+        async with home.pool.session() as session:
+            await migrate.check(session, self.shown)
+            (self.identity,) = await session.run("identity")
+        self.is_open = True
+
+    def statement(
+        self, operation: str, values: dict[str, str | None]
+    ) -> tuple[bytes, dict[str, str | None]]:
+        """Give a statement and its parameters, to run on another's connection."""
+        if self._given_clock is not None:
+            values["now"] = self._given_clock.now().isoformat()
+        return self.statements[operation], values
+
+    # Running
+
+    async def read(self, run: Callable[[Session], Awaitable[R]]) -> R:
+        """Run something that only reads."""
+        self._check_open()
+        home = await self._home()
+        async with home.pool.session() as session:
+            return await run(session)
+
+    async def write(
+        self, run: Callable[[Session], Awaitable[R]], *, urgent: bool = False
+    ) -> R:
+        """Run something that writes; `urgent`: a worker's, not a handler's."""
+        self._check_open()
+        home = await self._home()
+        async with home.pool.session(urgent=urgent) as session:
+            answer = await run(session)
+        self.grace.wrote()
+        return answer
+
+    async def announce(
+        self, run: Callable[[Session], Awaitable[Announced[R]]], *, urgent: bool = False
+    ) -> R:
+        """Run something that may make jobs due, and tell of it."""
+        self._check_open()
+        home = await self._home()
+        async with home.pool.session(urgent=urgent) as session:
+            announced = await run(session)
+            self.grace.wrote()
+            if announced.arrivals:
+                self.hear(announced.arrivals)
+                payload = home.teller.at_once(announced.arrivals)
+                if payload is not None:
+                    await _send(session, payload)
+        return announced.answer
+
+    async def tell_everything(self) -> None:
+        """Tell that anything may have become due."""
+        self.hear(None)
+        await self.write(partial(_send, payload=notify.EVERYTHING))
+
+    def hear(self, arrivals: Sequence[Arrival] | None) -> None:
+        """Hear of news; None is that anything may have come."""
+        if arrivals is None:
+            self.bounds.doubt()
+        else:
+            self.bounds.heard(arrivals)
+        self.news.tell()
+
+    # Connections
+
+    async def connect(self, parameters: Parameters | None = None) -> Session:
+        """Open a connection of our own."""
+        return await sessions.connect(
+            self._address.parameters if parameters is None else parameters,
+            self.statements,
+            self._given_clock,
+            self.shown,
+        )
+
+    async def close(self) -> None:
+        """Finish what was handed over, then close every connection."""
+        with self._lock:
+            homes = dict(self._homes)
+            self._homes.clear()
+            self.is_open = False
+        here = asyncio.get_running_loop()
+        for loop, home in homes.items():
+            if loop is here:
+                await _close(home)
+            elif loop.is_running():
+                closing = asyncio.run_coroutine_threadsafe(_close(home), loop)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.wrap_future(closing), _CLOSING)
+            else:
+                home.listener.stop()
+                home.pool.drop()
+
+    async def listen(self) -> None:
+        """See that the running loop listens."""
+        (await self._home()).listener.start()
+
+    def look_again(self, seconds: float) -> None:
+        """Wake who sleeps after a while, as if there were news; from a loop."""
+        loop = asyncio.get_running_loop()
+        home = self._homes.get(loop)
+        if home is None:
+            return
+        if home.alarm is not None:
+            if home.alarm.when() <= loop.time() + seconds and not home.alarm.cancelled():
+                return
+            home.alarm.cancel()
+
+        def wake() -> None:
+            home.alarm = None
+            self.news.tell()
+
+        home.alarm = loop.call_later(seconds, wake)
+
+    async def _home(self) -> Home:
+        loop = asyncio.get_running_loop()
+        home = self._homes.get(loop)
+        if home is None:
+            pool = Pool(self.connect, self.shown)
+            home = Home(
+                pool,
+                Teller(partial(self._send_apart, pool)),
+                Listener(partial(self.connect, self._address.direct), self._heard),
+            )
+            await pool.start(partial(_end, home))
+            with self._lock:
+                self._homes[loop] = home
+        return home
+
+    def _heard(self, payload: str | None) -> None:
+        self.hear(None if payload is None else notify.read(payload))
+
+    async def _send_apart(self, pool: Pool, payload: str) -> None:
+        with contextlib.suppress(StoreError):
+            async with pool.session() as session:
+                await _send(session, payload)
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise closed(self.shown)
+
+    def _sleepers_changed(self) -> None:
+        if self.news.is_wanted:
+            return
+        with self._lock:
+            homes = dict(self._homes)
+        for loop, home in homes.items():
+            # A loop that is closed has closed its connections.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(home.listener.stop)
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child, without a touch on its parent's connections."""
+        _parents.extend(self._homes.values())
+        self._forget()
+
+
+async def _send(session: Session, payload: str) -> None:
+    """Notify. What it tells of is written; who misses it looks by himself, later."""
+    with contextlib.suppress(StoreError):
+        await session.run("notify", payload=payload)
+
+
+async def _close(home: Home) -> None:
+    await home.teller.flush()
+    await home.pool.close()
+
+
+async def _end(home: Home) -> None:
+    if home.alarm is not None:
+        home.alarm.cancel()
+    await home.listener.stopped()
+    await home.teller.flush()
+
+
+_databases: WeakSet[Database] = WeakSet()
+# What a forked child has of its parent's: kept, so that it is never closed.
+_parents: list[Home] = []
+
+
+def _after_fork() -> None:
+    for database in tuple(_databases):
+        database.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
