@@ -50,7 +50,11 @@ def unsupported() -> list[str]:
 
 def test_each_store_skips_exactly_what_it_says(unsupported: list[str]) -> None:
     by_store = Counter(
-        next(name for name in ("sqlite-memory", "sqlite-file", "postgres") if name in case)
+        next(
+            name
+            for name in ("sqlite-memory", "sqlite-file", "postgres")
+            if name in case
+        )
         for case in unsupported
     )
 

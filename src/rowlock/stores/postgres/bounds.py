@@ -99,7 +99,9 @@ class View:
 
     def covers_queues(self, queues: Collection[str] | None) -> bool:
         """Say whether a full look has covered these queues; None is any."""
-        return self.covers_all or (queues is not None and self.covers.issuperset(queues))
+        return self.covers_all or (
+            queues is not None and self.covers.issuperset(queues)
+        )
 
     def plan(self, queues: Collection[str] | None, began: int) -> Plan:
         """Plan a look at what is known of these queues; None is any."""
@@ -241,7 +243,9 @@ class Bounds:
         """Note when the next job of each line is due; a line that is missing has none."""
         with self._lock:
             view = self._views.get(tasks)
-            for line in plan.lines if view is not None else ():
+            if view is None:
+                return
+            for line in plan.lines:
                 known = view.lines.get(line)
                 if known is None:
                     continue

@@ -106,7 +106,9 @@ class Claimer:
         """Answer without another question; what isn't known is worth a look at once."""
         is_known, due = self._bounds.next_due(demand.tasks, plan, look.now)
         return Claimed(
-            claims=tuple(look.claims), now=look.now, next_due=due if is_known else look.now
+            claims=tuple(look.claims),
+            now=look.now,
+            next_due=due if is_known else look.now,
         )
 
     async def _look(

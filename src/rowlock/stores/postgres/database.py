@@ -192,7 +192,10 @@ class Database:
         if home is None:
             return
         if home.alarm is not None:
-            if home.alarm.when() <= loop.time() + seconds and not home.alarm.cancelled():
+            if (
+                home.alarm.when() <= loop.time() + seconds
+                and not home.alarm.cancelled()
+            ):
                 return
             home.alarm.cancel()
 

@@ -1,6 +1,4 @@
-"""
-Adding jobs: all of them or none, in one statement, on any connection.
-"""
+"""Adding jobs: all of them or none, in one statement, on any connection."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ async def enqueue(session: Session, jobs: Sequence[NewJob]) -> Added:
     """Add jobs in the order given (laws 1, 10)."""
     if not jobs:
         return NOTHING
-    (row,) = await session.run(operation(jobs), **values(jobs))
-    return added(jobs, row)
+    return added(jobs, await session.run(operation(jobs), **values(jobs)))
 
 
 def operation(jobs: Sequence[NewJob]) -> str:
@@ -58,9 +55,9 @@ def values(jobs: Sequence[NewJob]) -> dict[str, str | None]:
     }
 
 
-def added(jobs: Sequence[NewJob], row: Row) -> Added:
+def added(jobs: Sequence[NewJob], found: Sequence[Row]) -> Added:
     """Read what the statement answered."""
-    now, ids = row
+    ((now, ids),) = found
     return Added(tuple(ids), _arrivals(jobs, ids, now))
 
 

@@ -56,8 +56,8 @@ _WRONG = {
     "no password supplied": "wants a password: give it in the URL, or in PGPASSWORD",
     "pg_hba.conf": "refuses this user from this host: correct the URL, or the"
     " server's pg_hba.conf",
-    "role \"": "doesn't know this user: correct it in the URL",
-    "database \"": "isn't there: correct the URL, or run createdb",
+    'role "': "doesn't know this user: correct it in the URL",
+    'database "': "isn't there: correct the URL, or run createdb",
     "certificate": "couldn't prove who it is: correct sslmode and sslrootcert",
     "does not support SSL": "has no TLS: correct sslmode in the URL",
     "invalid connection option": "can't be reached with these options: correct the URL",
@@ -73,31 +73,23 @@ def translate(
 
     `is_over`: the connection ended with it; `commits`: while a commit was under way.
     """
-    state = error.sqlstate or ""
     # libpq's own errors have no state.
     if is_over or (
-        not state and isinstance(error, (pg.OperationalError, pg.InterfaceError))
+        error.sqlstate is None
+        and isinstance(error, (pg.OperationalError, pg.InterfaceError))
     ):
-        if commits:
-            return OutcomeUnknown(
-                f"The connection to {shown} broke during a commit: perhaps it was"
-                " written, perhaps not. Claim, renew and finish are safe to repeat, an"
-                f" enqueue only with an idempotency key. ({told(error)})"
-            )
-        return StoreUnavailable(
-            f"The database {shown} is out of reach: nothing was written, try again."
-            f" ({told(error)})"
-        )
-    if isinstance(error, pg.LockNotAvailable):
-        return Locked(
-            f"A transaction of somebody else's locks a part of {shown}: nothing was"
-            f" written, try again. ({told(error)})"
-        )
+        return _broken(error, shown, commits=commits)
     # A row that breaks a CHECK names it.
     if isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None:
         return NoPartition(f"The history of {shown} lacks a partition.")
     if isinstance(error, pg.UniqueViolation):
         return Taken(f"A key in {shown} was taken meanwhile: {told(error)}.")
+    if isinstance(error, pg.LockNotAvailable):
+        return Locked(
+            f"A transaction of somebody else's locks a part of {shown}: nothing was"
+            f" written, try again. ({told(error)})"
+        )
+    state = error.sqlstate or ""
     for prefix, what in _PASSING.items():
         if state.startswith(prefix):
             return StoreUnavailable(
@@ -112,6 +104,19 @@ def translate(
     return StoreError(
         f"The database {shown} refused a statement, and nothing was written:"
         f" {told(error)}."
+    )
+
+
+def _broken(error: pg.Error, shown: str, *, commits: bool) -> StoreError:
+    if commits:
+        return OutcomeUnknown(
+            f"The connection to {shown} broke during a commit: perhaps it was written,"
+            " perhaps not. Claim, renew and finish are safe to repeat, an enqueue only"
+            f" with an idempotency key. ({told(error)})"
+        )
+    return StoreUnavailable(
+        f"The database {shown} is out of reach: nothing was written, try again."
+        f" ({told(error)})"
     )
 
 

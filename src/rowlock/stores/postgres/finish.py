@@ -1,6 +1,4 @@
-"""
-What happens to claims that are held: finished, renewed, their state saved.
-"""
+"""What happens to claims that are held: finished, renewed, their state saved."""
 
 from __future__ import annotations
 
@@ -143,8 +141,7 @@ async def _spawn(
     added = await enqueue(session, jobs)
     ids = iter(added.answer)
     spawned = {
-        outcome.key: tuple(next(ids) for _ in outcome.spawned)
-        for outcome in outcomes
+        outcome.key: tuple(next(ids) for _ in outcome.spawned) for outcome in outcomes
     }
     return spawned, added
 

@@ -53,14 +53,15 @@ class PostgresLent:
             async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
                 if connection not in self._checked:
                     await cursor.execute(*self._statement("identity"))
-                    self._check_identity(connection, await cursor.fetchone())
+                    self._check_identity(connection, await cursor.fetchall())
                 await cursor.execute(*self._adding(jobs), prepare=False)
-                added = enqueueing.added(jobs, _one(await cursor.fetchone()))
+                added = enqueueing.added(jobs, await cursor.fetchall())
                 if added.arrivals:
                     await cursor.execute(*self._telling(added), prepare=False)
         except psycopg.Error as error:
             raise self._translated(error, connection) from error
-        return self._told(added)
+        # Due once the caller commits, of which the notification tells us too.
+        return added.answer
 
     def enqueue_sync(
         self, jobs: Sequence[NewJob], connection: object
@@ -81,14 +82,15 @@ class PostgresLent:
             with Cursor(connection, row_factory=tuple_row) as cursor:
                 if connection not in self._checked:
                     cursor.execute(*self._statement("identity"))
-                    self._check_identity(connection, cursor.fetchone())
+                    self._check_identity(connection, cursor.fetchall())
                 cursor.execute(*self._adding(jobs), prepare=False)
-                added = enqueueing.added(jobs, _one(cursor.fetchone()))
+                added = enqueueing.added(jobs, cursor.fetchall())
                 if added.arrivals:
                     cursor.execute(*self._telling(added), prepare=False)
         except psycopg.Error as error:
             raise self._translated(error, connection) from error
-        return self._told(added)
+        # Due once the caller commits, of which the notification tells us too.
+        return added.answer
 
     def _check(self, connection: Lendable) -> None:
         """Refuse a connection on which nothing can be written."""
@@ -101,8 +103,8 @@ class PostgresLent:
             )
             raise WrongConnection(msg)
 
-    def _check_identity(self, connection: Lendable, row: Row | None) -> None:
-        if row != self._database.identity:
+    def _check_identity(self, connection: Lendable, found: Sequence[Row]) -> None:
+        if found != [self._database.identity]:
             info = connection.info
             msg = (
                 f"The connection lent is to {info.dbname} on {info.host}:{info.port},"
@@ -116,17 +118,11 @@ class PostgresLent:
     ) -> tuple[bytes, Mapping[str, str | None]]:
         return self._database.statement(operation, values)
 
-    def _adding(
-        self, jobs: Sequence[NewJob]
-    ) -> tuple[bytes, Mapping[str, str | None]]:
+    def _adding(self, jobs: Sequence[NewJob]) -> tuple[bytes, Mapping[str, str | None]]:
         return self._statement(enqueueing.operation(jobs), **enqueueing.values(jobs))
 
     def _telling(self, added: Added) -> tuple[bytes, Mapping[str, str | None]]:
         return self._statement("notify", payload=notify.write(added.arrivals))
-
-    def _told(self, added: Added) -> Sequence[int | None]:
-        # Not due before the caller commits: then the notification comes to us too.
-        return added.answer
 
     def _translated(self, error: psycopg.Error, connection: Lendable) -> Exception:
         # Of the caller's own transaction, whose author may be waiting for just these.
@@ -138,11 +134,6 @@ class PostgresLent:
         return errors.translate(
             error, self._database.shown, is_over=connection.closed, commits=False
         )
-
-
-def _one(row: Row | None) -> Row:
-    assert row is not None, "an aggregate always answers"
-    return row
 
 
 def _wrong_kind(connection: object) -> WrongConnection:

@@ -17,6 +17,7 @@ from rowlock.stores.postgres.bounds import Arrival, Line
 
 QUIET = 0.005  # seconds in which a queue is told of once
 LONGEST = 7900  # bytes; Postgres takes less than 8000
+MOST_QUEUES = 1000  # remembered at a time
 EVERYTHING = "*"  # look everywhere: too much to name, or nothing known
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,7 +65,7 @@ class Teller:
         """Give what is to be told now; the rest is gathered, and told soon."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if len(self._told_at) > 1000:
+        if len(self._told_at) > MOST_QUEUES:
             self._told_at.clear()
         urgent = []
         for arrival in arrivals:

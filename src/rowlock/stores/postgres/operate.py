@@ -142,9 +142,7 @@ async def delete(session: Session, ids: Sequence[int]) -> Answered:
     done, stands, _ = await _patiently(
         session, ids, run, {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
     )
-    answers = {
-        job_id: Answer(job_id=job_id, done=True, status=None) for job_id in done
-    }
+    answers = {job_id: Answer(job_id=job_id, done=True, status=None) for job_id in done}
     return Answered(_answers(ids, answers, stands))
 
 

@@ -1,6 +1,4 @@
-"""
-Reading jobs and figures; each is one snapshot.
-"""
+"""Reading jobs and figures; each is one snapshot."""
 
 from __future__ import annotations
 
@@ -54,7 +52,9 @@ async def list_jobs(
     return Page(jobs=jobs, after=jobs[-1].id if jobs and len(found) > limit else None)
 
 
-async def lost(session: Session, limit: int, *, worker: str | None) -> tuple[Claim, ...]:
+async def lost(
+    session: Session, limit: int, *, worker: str | None
+) -> tuple[Claim, ...]:
     """Read claims whose lease is over, or all of a worker (law 9)."""
     if worker is None:
         found = await session.run("lost", limit=str(limit))

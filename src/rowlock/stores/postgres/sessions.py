@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import date
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import make_conninfo
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.types.string import TextLoader
 
@@ -29,6 +30,7 @@ Row: TypeAlias = tuple[Any, ...]  # the statement says what is in it
 Value: TypeAlias = str | date | None
 
 OLDEST_SERVER = 150000
+MOST_KEPT_ROWS = 20
 
 
 class _Adapters:
@@ -58,8 +60,9 @@ class Session:
         self._statements = statements
         self._clock = clock
         self._shown = shown
-        self._poll = select.poll()
-        self._poll.register(connection.pgconn.socket, select.POLLIN)
+        # Kept, since they know how to read their statement's columns.
+        self._cursors: dict[bytes, AsyncCursor[Row]] = {}
+        self._has_news = _watch(connection.pgconn.socket)
 
     @property
     def is_usable(self) -> bool:
@@ -70,7 +73,7 @@ class Session:
     @property
     def is_live(self) -> bool:
         """Whether it is as it was left. An idle server says nothing but farewell."""
-        return self.is_usable and not self._poll.poll(0)
+        return self.is_usable and not self._has_news()
 
     async def run(self, operation: str, **values: Value) -> list[Row]:
         """Run a statement; its rows."""
@@ -84,13 +87,13 @@ class Session:
         """Run a text that is no statement of ours; without values it may be several."""
         connection = self.connection
         is_alone = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        cursor = self._cursors.pop(statement, None) or connection.cursor()
         try:
-            cursor = connection.cursor()
             await cursor.execute(statement, values, prepare=values is not None)
             result = cursor.pgresult
             if result is None or result.status != ExecStatus.TUPLES_OK:
                 return []
-            return await cursor.fetchall()
+            rows = await cursor.fetchall()
         except psycopg.Error as error:
             raise errors.translate(
                 error,
@@ -98,6 +101,10 @@ class Session:
                 is_over=connection.closed,
                 commits=is_alone or statement == _COMMIT,
             ) from error
+        # A cursor keeps its last result, and with it the payloads.
+        if len(rows) <= MOST_KEPT_ROWS:
+            self._cursors[statement] = cursor
+        return rows
 
     @asynccontextmanager
     async def transaction(self, begin: bytes = b"BEGIN") -> AsyncIterator[None]:
@@ -147,25 +154,36 @@ async def connect(
         StoreUnavailable: out of reach.
     """
     try:
-        connection = await AsyncConnection[Row].connect(
-            **parameters,
+        connection: AsyncConnection[Row] = await AsyncConnection.connect(
+            make_conninfo(**parameters, client_encoding="utf8"),
             autocommit=True,
-            client_encoding="utf8",
             context=_ADAPTERS,
         )
     except psycopg.Error as error:
         raise errors.translate_connecting(error, shown) from error
     try:
-        version = connection.info.server_version
-        if version < OLDEST_SERVER:
-            msg = (
-                f"The database {shown} is PostgreSQL {version // 10000}, and Rowlock"
-                f" needs {OLDEST_SERVER // 10000} or later: upgrade the server."
-            )
-            raise ConfigError(msg)
+        _check_version(connection.info.server_version, shown)
         session = Session(connection, statements, clock, shown)
         await session.run("session")
     except BaseException:
         connection.pgconn.finish()
         raise
     return session
+
+
+def _check_version(version: int, shown: str) -> None:
+    if version < OLDEST_SERVER:
+        msg = (
+            f"The database {shown} is PostgreSQL {version // 10000}, and Rowlock needs"
+            f" {OLDEST_SERVER // 10000} or later: upgrade the server."
+        )
+        raise ConfigError(msg)
+
+
+def _watch(socket: int) -> Callable[[], object]:
+    """Give a question whether there is anything to read."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda: select.select([socket], [], [], 0)[0]
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return lambda: poll.poll(0)

@@ -25,9 +25,9 @@ GIVEN_NOW = "%(now)s::timestamptz"
 def statements(schema: str, *, now: str) -> Mapping[str, bytes]:
     """Give the statements on a schema, by operation, as psycopg takes them."""
     # psycopg reads a % of its own.
-    slots = {
-        slot: text.replace("%", "%%") for slot, text in _slots(schema).items()
-    } | {"{now}": now}
+    slots = {slot: text.replace("%", "%%") for slot, text in _slots(schema).items()} | {
+        "{now}": now
+    }
     return {
         operation: _fill(text, slots).encode()
         for operation, text in _sql.statements(PACKAGE).items()

@@ -135,9 +135,7 @@ class PostgresStore:
         """Read claims whose lease is over, or all of a worker; see `Store.lost`."""
         if worker is None and not self._database.grace.is_over():
             return ()
-        return await self._database.read(
-            partial(read.lost, limit=limit, worker=worker)
-        )
+        return await self._database.read(partial(read.lost, limit=limit, worker=worker))
 
     async def save(
         self, key: ClaimKey, *, state: str | None = None, progress: str | None = None

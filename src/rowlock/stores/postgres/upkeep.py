@@ -1,6 +1,4 @@
-"""
-Upkeep: what expires, what is pruned, and who is known to live.
-"""
+"""Upkeep: what expires, what is pruned, and who is known to live."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Who sleeps on a store: its subscription, and a loop that listens meanwhile.
-"""
+"""Who sleeps on a store: its subscription, and a loop that listens meanwhile."""
 
 from __future__ import annotations
 

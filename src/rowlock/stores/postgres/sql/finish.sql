@@ -7,49 +7,48 @@
 -- (law 21).
 WITH locked AS MATERIALIZED (
     SELECT
-        job.*, outcome.*, {now} + outcome.delay * interval '1 microsecond' AS again_at,
-        CASE WHEN job.cancel_requested_at IS NOT NULL AND outcome.wanted <> 'succeeded'
-            THEN 'cancelled' ELSE outcome.wanted END AS ends,
+        job.*, outcome.result AS returned,
+        CASE WHEN job.cancel_requested_at IS NOT NULL AND outcome.status <> 'succeeded'
+            THEN 'cancelled' ELSE outcome.status END AS ends,
+        {now} + outcome.delay * interval '1 microsecond' AS again_at,
         -- The wall clock may have been set back since the start.
-        greatest({now}, job.started_at) AS ended_at
+        greatest({now}, job.started_at) AS ended_at,
+        CASE WHEN job.attempts > outcome.unstarted THEN job.started_at END AS began_at,
+        job.attempts - outcome.unstarted AS starts,
+        job.failures + outcome.failed AS failed,
+        job.losses + outcome.lost AS lost,
+        outcome.lost = 1 OR outcome.unstarted = 1 AND job.suspect AS doubted,
+        coalesce(outcome.summary, job.last_error) AS told,
+        CASE WHEN outcome.meta IS NULL THEN job.meta ELSE job.meta || outcome.meta END
+            AS patched,
+        CASE WHEN outcome.error IS NULL THEN job.errors ELSE {schema}.noted(
+            job.errors, outcome.error || jsonb_build_object(
+                'attempt', job.attempts, 'worker', job.worker,
+                'started_at', {schema}.iso(job.started_at),
+                'ended_at', {schema}.iso(greatest({now}, job.started_at))
+            )
+        ) END AS noted
     FROM unnest(
         %(ids)s::bigint[], %(claims)s::integer[], %(statuses)s::text[],
         %(delays)s::bigint[], %(unstarted)s::integer[], %(failed)s::integer[],
         %(lost)s::integer[], %(errors)s::jsonb[], %(summaries)s::text[],
         %(results)s::json[], %(metas)s::jsonb[]
     ) AS outcome (
-        job_id, claim, wanted, delay, unstarted, failed, lost, error, summary, outcome,
-        patch
+        id, claim, status, delay, unstarted, failed, lost, error, summary, result, meta
     )
     CROSS JOIN LATERAL (
         SELECT live.ctid AS tid, live.*
         FROM {schema}.live
-        WHERE live.id = outcome.job_id AND live.claims = outcome.claim
+        WHERE live.id = outcome.id AND live.claims = outcome.claim
             AND (status = 'running') IS TRUE
         LIMIT 1
         FOR UPDATE SKIP LOCKED
     ) AS job
 ),
-settled AS MATERIALIZED (
-    SELECT
-        locked.*, attempts - unstarted AS starts, failures + failed AS failed_so_far,
-        losses + lost AS lost_so_far, meta || coalesce(patch, '{}') AS patched,
-        CASE WHEN attempts > unstarted THEN started_at END AS began_at,
-        lost = 1 OR unstarted = 1 AND suspect AS is_suspect,
-        coalesce(summary, last_error) AS told,
-        CASE WHEN error IS NULL THEN errors ELSE {schema}.noted(
-            errors, error || jsonb_build_object(
-                'attempt', attempts, 'worker', worker,
-                'started_at', {schema}.iso(started_at),
-                'ended_at', {schema}.iso(ended_at)
-            )
-        ) END AS noted
-    FROM locked
-),
 gone AS (
-    DELETE FROM {schema}.live USING settled
-    WHERE live.ctid = settled.tid AND settled.ends IN ('succeeded', 'cancelled')
-    RETURNING settled.*
+    DELETE FROM {schema}.live USING locked
+    WHERE live.ctid = locked.tid AND locked.ends IN ('succeeded', 'cancelled')
+    RETURNING locked.*
 ),
 moved AS (
     INSERT INTO {schema}.history (
@@ -60,10 +59,9 @@ moved AS (
     )
     SELECT
         id, run_at, expires_at, cancel_requested_at, created_at, began_at, ended_at,
-        {now}, timeout, priority, claims, starts, failed_so_far, lost_so_far,
-        max_attempts, is_suspect, ends, queue, task, worker, idempotency_key, backoff,
-        told, progress, patched, noted, state,
-        CASE WHEN ends = 'succeeded' THEN outcome END, payload
+        {now}, timeout, priority, claims, starts, failed, lost, max_attempts, doubted,
+        ends, queue, task, worker, idempotency_key, backoff, told, progress, patched,
+        noted, state, CASE WHEN ends = 'succeeded' THEN returned END, payload
     FROM gone
 ),
 kept AS (
@@ -74,9 +72,9 @@ kept AS (
         finished_at = CASE WHEN ends = 'failed' THEN ended_at END,
         attempts = starts,
         started_at = began_at,
-        failures = failed_so_far,
-        losses = lost_so_far,
-        suspect = is_suspect,
+        failures = failed,
+        losses = lost,
+        suspect = doubted,
         worker = CASE WHEN ends = 'failed' THEN live.worker END,
         leased_until = NULL,
         alone = false,
@@ -85,8 +83,8 @@ kept AS (
         errors = noted,
         last_error = told,
         updated_at = {now}
-    FROM settled
-    WHERE live.ctid = settled.tid AND settled.ends IN ('pending', 'failed')
+    FROM locked
+    WHERE live.ctid = locked.tid AND locked.ends IN ('pending', 'failed')
     RETURNING
         live.id, live.claims, live.status,
         CASE WHEN live.status = 'pending' THEN live.run_at END AS due_at,
