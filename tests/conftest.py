@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import HealthCheck, settings
 from rowlock import App
 from rowlock.testing import FakeClock
 
-pytest_plugins = ["tests.cluster_fixtures"]
-
+from .cluster.databases import Databases
+from .conformance import on_postgres
 from .conformance.stores import CASES, StoreCase
 from .journal import Journal
 from .workers import Workers
+
+pytest_plugins = ["tests.cluster_fixtures"]
 
 SHARED = [case for case in CASES if case.processes]
 
@@ -52,6 +55,19 @@ def scale(request: pytest.FixtureRequest) -> int:
     return 10 if request.config.getoption("--slow") else 1
 
 
+@pytest.fixture(scope="session")
+def prepare_template() -> Callable[[str], None]:
+    """Fill the template from which each process clones its database."""
+    return on_postgres.migrate
+
+
+@pytest.fixture(scope="session")
+def postgres_server(databases: Databases) -> Iterator[None]:
+    """Have a database on Postgres for this process."""
+    with on_postgres.serving(databases):
+        yield
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     """A clock that stands still until the test moves it."""
@@ -62,12 +78,14 @@ def clock() -> FakeClock:
 def shared_case(request: pytest.FixtureRequest) -> StoreCase:
     """A store whose database several processes can open."""
     case: StoreCase = request.param
+    if case.server is not None:
+        request.getfixturevalue(case.server)
     return case
 
 
 @pytest.fixture
 def database_url(shared_case: StoreCase, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database that several processes can open."""
+    """The URL of a database without jobs that several processes can open."""
     with shared_case.database(tmp_path) as url:
         yield url
 
@@ -95,3 +113,13 @@ def workers(database_url: str, journal: Journal) -> Iterator[Workers]:
     workers = Workers(database_url, journal.folder)
     yield workers
     workers.close()
+
+
+@pytest.fixture
+def hold_writes(
+    shared_case: StoreCase, database_url: str
+) -> Callable[[], AbstractContextManager[None]]:
+    """Let a user's transaction lock all that it can, for a while."""
+    assert shared_case.hold_writes
+    make = shared_case.hold_writes
+    return lambda: make(database_url)

@@ -6,7 +6,10 @@ The examples in docstrings are run by pytest itself (`--doctest-modules`).
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +23,7 @@ BLOCK = re.compile(
     r"(?:`(?P<file>\w+\.py)`:\n\n)?^```python\n(?P<program>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+COMMAND = re.compile(r"^    ((?:python|rowlock) .+?)(?:  +#.*)?$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 WITH_PYTHON = [page for page in PAGES if BLOCK.search(page.read_text())]
 
@@ -34,16 +38,52 @@ def test_the_python_of_a_page_runs_block_by_block(page: Path, tmp_path: Path) ->
         file = tmp_path / (block["file"] or f"block_{number}.py")
         file.write_text(block["program"])
 
-        ran = subprocess.run(
-            [sys.executable, file.name],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        run([sys.executable, file.name], tmp_path)
 
-        assert ran.returncode == 0, f"{block[0]}\n{ran.stderr}"
+
+def test_the_commands_of_the_readme_run_a_job(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    block = next(BLOCK.finditer(readme))
+    (tmp_path / "shop.py").write_text(block["program"])
+    enqueue, work, look = map(shlex.split, COMMAND.findall(readme))
+
+    run(enqueue, tmp_path)
+    worker = subprocess.Popen(
+        work, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "receipt for order 42\n"
+        worker.send_signal(signal.SIGINT)
+        assert worker.wait(timeout=60) == 0
+    finally:
+        worker.kill()
+        worker.communicate()
+
+    assert "succeeded" in run(look, tmp_path)
+
+
+def environment() -> dict[str, str]:
+    """Find `python` and `rowlock` where this test runs, and see prints as they come."""
+    here = str(Path(sys.executable).parent)
+    return os.environ | {
+        "PATH": os.pathsep.join((here, os.environ["PATH"])),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def run(command: list[str], folder: Path) -> str:
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+    return ran.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

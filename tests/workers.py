@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rowlock import App, StoreUnavailable
+
 from . import journal
 from .eventually import eventually
 from .journal import Record
@@ -57,9 +59,20 @@ class WorkerProcess:
         self._signal(signal.SIGTERM)
         return self._process.wait(within)
 
-    def freeze(self) -> None:
-        """Stop it with SIGSTOP, so that none of its threads goes on."""
-        self._signal(signal.SIGSTOP)
+    async def freeze(self, app: App) -> None:
+        """
+        Stop it with SIGSTOP, so that none of its threads goes on.
+
+        Not in the middle of a write, which would stop all the others too.
+        """
+        while True:
+            self._signal(signal.SIGSTOP)
+            try:
+                await app.store.renew((), worker="w-test", lease=app.lease)
+            except StoreUnavailable:
+                self.thaw()
+            else:
+                return
 
     def thaw(self) -> None:
         """Let it go on with SIGCONT."""

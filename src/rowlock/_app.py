@@ -22,6 +22,7 @@ from rowlock._job import NewJob
 from rowlock._operations import Operations
 from rowlock._options import (
     TaskOptions,
+    check_dead_on,
     check_max_attempts,
     check_name,
     check_priority,
@@ -149,11 +150,12 @@ class App(Operations):
             if timeout is None
             else check_timeout(timeout, "timeout="),
             backoff=self.backoff if backoff is None else _rule(backoff),
-            dead_on=tuple(dead_on),
+            dead_on=check_dead_on(dead_on, "dead_on="),
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:
-            task = Task(function, self, name or _name_of(function), options)
+            task_name = _name_of(function) if name is None else name
+            task = Task(function, self, task_name, options)
             if task.name in self.tasks:
                 raise _duplicate(task, self.tasks[task.name])
             self.tasks[task.name] = task
@@ -310,6 +312,8 @@ class App(Operations):
 
             >>> import asyncio
             >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
             >>> async def main() -> None:
             ...     async with app.worker(concurrency=5):
             ...         pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
@@ -95,6 +95,18 @@ def check_max_attempts(value: object, argument: str) -> int:
         msg = f"{argument} is a whole number of 1 or more; it was {value!r}."
         raise UsageError(msg)
     return value
+
+
+def check_dead_on(value: object, argument: str) -> tuple[type[Exception], ...]:
+    """Read which exceptions no retry can help."""
+    if isinstance(value, Iterable):
+        kinds = tuple(value)
+        if all(
+            isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
+        ):
+            return kinds
+    msg = f"{argument} takes a list of exception classes, not {value!r}."
+    raise UsageError(msg)
 
 
 def check_timeout(value: float | timedelta, argument: str) -> float:

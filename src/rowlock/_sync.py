@@ -23,7 +23,8 @@ class Portal:
     """Runs coroutines from synchronous code, on one background loop."""
 
     def __init__(self) -> None:
-        self.forget()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         _portals.add(self)
 
     def run(self, call: Coroutine[Any, Any, T], name: str) -> T:
@@ -57,7 +58,7 @@ class Portal:
     def forget(self) -> None:
         """Begin without a loop; in a forked child the thread is its parent's."""
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = None
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

@@ -75,7 +75,7 @@ async def test_b05_a_worker_whose_outcome_is_late_releases_nobody_elses_claim(
     assert len(workers.records("attempt.succeeded")) == 1
 
 
-async def test_b06_a_claim_that_has_not_started_its_handler_yet_is_not_swept(
+async def test_b06_jobs_that_start_late_are_swept_by_nobody_and_run_once(
     app: App, journal: Journal, workers: Workers, scale: int
 ) -> None:
     late_starts.register(app, journal)

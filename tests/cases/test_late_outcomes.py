@@ -9,7 +9,7 @@ import pytest
 
 from rowlock import App, Status
 from tests.conformance.stores import StoreCase
-from tests.endings import finished, jobs_of
+from tests.endings import finished, jobs_of, known, reached
 from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated
@@ -23,7 +23,7 @@ async def test_b16_a_worker_that_was_stopped_past_its_lease_overwrites_nothing(
     frozen = await workers.start("gated", "frozen")
     job_id = await app.find_task("gated_in_thread").enqueue(gate="gate")
     await workers.until("started", process=frozen.name)
-    frozen.freeze()
+    await frozen.freeze(app)
     other = await workers.start("gated", "other")
     await workers.until("started", process=other.name)
     Gate(journal.folder, "gate").open()
@@ -63,33 +63,26 @@ async def test_b17_jobs_deleted_while_they_run_end_in_one_log_line_each(
     async with app.worker(concurrency=13):
         gone = [await step.options(timeout=0.5).enqueue(end=end) for end in ends]
         others = await app.enqueue_many(step.job(end="returns") for _ in range(10))
-
-        async def all_run() -> bool:
-            jobs = await jobs_of(app, [*gone, *others])
-            return all(job.status is Status.RUNNING for job in jobs)
-
-        await eventually(all_run)
+        for job_id in (*gone, *others):
+            await reached(app, job_id, Status.RUNNING)
         delete_rows(shared_case, app.url, gone)
-        with caplog.at_level(logging.INFO, logger="rowlock"):
-            deleted.set()
-            jobs = await finished(app, others)
-
-            async def refused() -> list[str]:
-                lines = [
-                    r.message for r in caplog.records if r.levelno >= logging.WARNING
-                ]
-                return lines if len(lines) >= len(ends) else []
-
-            lines = await eventually(refused)
+        deleted.set()
+        jobs = await finished(app, others)
+        await eventually(lambda: len(warnings(caplog)) >= len(ends))
 
     assert {job.status for job in jobs} == {Status.SUCCEEDED}
-    assert sorted(lines) == [
+    assert sorted(warnings(caplog)) == [
         f"claim.refused job_id={job_id} claim=1" for job_id in gone
     ]
     assert {job.id for job in (await app.list()).jobs} == set(others)
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Read the lines that tell of something out of the ordinary."""
+    return [line.message for line in caplog.records if line.levelno >= logging.WARNING]
+
+
 def delete_rows(case: StoreCase, url: str, ids: list[int | None]) -> None:
     """Delete rows behind the store's back."""
     assert case.delete_rows is not None
-    case.delete_rows(url, [job_id for job_id in ids if job_id is not None])
+    case.delete_rows(url, [known(job_id) for job_id in ids])

@@ -11,8 +11,7 @@ from rowlock import App, Filter, Job, Retention, Status
 from rowlock._events import Event, UpkeepDone
 from rowlock._store import Pause
 from rowlock.testing import FakeClock
-from tests.endings import finished, jobs_of
-from tests.eventually import eventually
+from tests.endings import ended, finished, rested
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import RECOVERED_S, Workers
@@ -94,49 +93,40 @@ async def test_b02_a_job_whose_worker_is_killed_is_seen_all_the_time_and_runs_ag
 async def test_b03_a_backlog_older_than_the_retention_stays(
     database_url: str, clock: FakeClock
 ) -> None:
-    second = timedelta(seconds=1)
-    app = App(
-        database_url,
-        clock=clock,
-        retention=Retention(succeeded=second, cancelled=second, failed=second),
-    )
-    pruned: list[int] = []
+    day = timedelta(days=1)
+    retention = Retention(succeeded=day, cancelled=day, failed=day)
+    app = App(database_url, clock=clock, retention=retention)
+    deleted: list[int] = []
+    has_pruned = asyncio.Event()
 
     def count(event: Event) -> None:
         if isinstance(event, UpkeepDone):
-            pruned.append(event.pruned)
+            deleted.append(event.pruned)
+            has_pruned.set()
 
-    @app.task(backoff=3600)
+    @app.task(backoff=7 * day)
     async def step(*, fails: bool = False) -> None:
         if fails:
             raise ValueError
 
     async with app:
         await app.store.pause(Pause(queue="paused"))
-        backlog = [step.options(queue="paused").job() for _ in range(100)]
-        backlog += [step.options(delay=3600).job() for _ in range(20)]
-        failing = await app.enqueue_many(step.job(fails=True) for _ in range(5))
-        kept = {*await app.enqueue_many(backlog), *failing}
-        done = await step.enqueue()
+        jobs = [step.options(queue="paused").job() for _ in range(100)]
+        jobs += [step.options(delay=7 * day).job() for _ in range(20)]
+        jobs += [step.job(fails=True) for _ in range(5)]
+        kept = await app.enqueue_many(jobs)
         async with app.worker():
-            await finished(app, [done])
-
-            async def failed() -> bool:
-                return all(job.failures == 1 for job in await jobs_of(app, failing))
-
-            await eventually(failed)
-
-        clock.advance(3)
+            await ended(app, await step.enqueue())
+            for job_id in kept[120:]:
+                await rested(app, job_id)
+        clock.advance(3 * day)
         app.listen(count)
-        for rounds in range(3):
-
-            async def has_pruned(rounds: int = rounds) -> bool:
-                return len(pruned) > rounds
-
-            async with app.worker():
-                await eventually(has_pruned)
-
+        for _ in range(3):
+            has_pruned.clear()
+            async with app.worker(), asyncio.timeout(10):
+                await has_pruned.wait()
         page = await app.list(limit=1000)
-    assert {job.id for job in page.jobs} == kept
+
+    assert {job.id for job in page.jobs} == set(kept)
     assert {job.status for job in page.jobs} == {Status.PENDING}
-    assert sum(pruned) == 1, "the one that had finished"
+    assert deleted == [1, 0, 0], "the one that had finished"

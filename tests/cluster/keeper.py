@@ -32,8 +32,7 @@ def alone(directory: Path, *, wait: bool = False) -> BinaryIO | None:
     """
     Take the exclusive lock of a cluster: nobody is in, and nobody enters.
 
-    None where somebody is in (and `wait` is false), or where the directory is gone,
-    or stands there anew under the same name.
+    None where somebody is in (and `wait` is false), or where the directory is gone.
     """
     path = directory / "members"
     try:
@@ -72,7 +71,7 @@ def _serves(process: int, directory: Path) -> bool:
     # After a crash of the machine the number may be anybody's.
     try:
         if sys.platform == "linux":
-            command = Path(f"/proc/{process}/cmdline").read_text()
+            command = Path(f"/proc/{process}/cmdline").read_text(errors="replace")
         else:
             ps = ["ps", "-ww", "-o", "command=", "-p", str(process)]
             command = subprocess.run(
@@ -106,17 +105,13 @@ def _children(process: int) -> list[int]:
     return [int(child) for child in told.stdout.split()]
 
 
-def quit_now(process: int) -> None:
-    """End a server without care for its data, paused or not."""
-    # At SIGQUIT it frees its shared memory, which SIGKILL would leave behind.
-    send(process, signal.SIGQUIT)
-    send_tree(process, signal.SIGCONT)
-
-
 def end(directory: Path) -> None:
     """End the server and remove its directory. For who holds it alone."""
     if found := postmaster(directory):
-        quit_now(found[0])
+        # At SIGQUIT it frees its shared memory, which SIGKILL would leave behind.
+        send(found[0], signal.SIGQUIT)
+        # It may have been paused.
+        send_tree(found[0], signal.SIGCONT)
         until = time.monotonic() + PATIENCE
         while postmaster(directory):
             if time.monotonic() > until:
@@ -139,18 +134,21 @@ def main(directory: Path, command: list[str]) -> int:
     def await_the_last() -> None:
         if members := alone(directory, wait=True):
             held.append(members)
-            quit_now(server.pid)
+            # One that has just been started has no file yet by which `end` knows it.
+            send(server.pid, signal.SIGQUIT)
+            end(directory)
 
-    threading.Thread(target=await_the_last, daemon=True).start()
+    waiter = threading.Thread(target=await_the_last, daemon=True)
+    waiter.start()
     if _becomes_ready(server, directory):
         os.write(told, b"1")
     else:
-        quit_now(server.pid)
+        server.send_signal(signal.SIGQUIT)
     os.close(told)
     server.wait()
     if held:
-        shutil.rmtree(directory, ignore_errors=True)
-    # The thread may still wait for the lock, and nothing ends that wait.
+        waiter.join()
+    # Else the thread still waits for the lock, and nothing ends that wait.
     os._exit(0)
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tests.cluster.binaries import Binaries, traversable
-from tests.cluster.keeper import LOOK, alone, end, same
+from tests.cluster.keeper import LOOK, PATIENCE, alone, end, same
 from tests.cluster.server import Cluster
 
 _held: set[BinaryIO] = set()
@@ -59,7 +59,7 @@ def place(*, on_disk: bool = False) -> Path:
         message = f"{folder} belongs to somebody else: remove it, or set TMPDIR."
         raise PermissionError(message)
     folder.chmod(0o711)
-    return folder.resolve()
+    return folder
 
 
 @contextmanager
@@ -71,18 +71,17 @@ def joined(
 
     What dead sessions left in the folder is removed first.
     """
-    directory = folder / hashlib.sha256(session.encode()).hexdigest()[:8]
     with (folder / "door").open("wb") as door:
         fcntl.flock(door, fcntl.LOCK_EX)
         sweep(folder)
-        members, cluster = _enter(directory, make)
+        members, cluster = _enter(session, folder, make)
     _held.add(members)
     try:
         yield cluster
     finally:
         _held.discard(members)
         members.close()
-        _end_if_last(directory)
+        _end_if_last(cluster.directory)
 
 
 @contextmanager
@@ -111,19 +110,19 @@ def sweep(folder: Path) -> None:
 
 
 def _enter(
-    directory: Path, make: Callable[[Path], Cluster]
+    session: str, folder: Path, make: Callable[[Path], Cluster]
 ) -> tuple[BinaryIO, Cluster]:
-    path = directory / "members"
-    while directory.exists():
-        members = _shared(path)
-        if members is not None:
-            return members, Cluster.load(directory)
-        # Its keeper has it alone, and is about to remove it.
-        time.sleep(LOOK)
+    # Short, for a socket's path may have a hundred letters only.
+    name = hashlib.sha256(session.encode()).hexdigest()[:6]
+    for finished in folder.glob(f"{name}-*/cluster.json"):
+        if members := _shared(finished.parent / "members"):
+            return members, Cluster.load(finished.parent)
+    # Under a name of its own: of an earlier one something may still be writing there.
+    directory = folder / f"{name}-{secrets.token_hex(2)}"
     directory.mkdir(mode=0o711)
-    path.touch(mode=0o600)
-    made = _shared(path)
-    assert made is not None, "nobody else makes one while we hold the door"
+    (directory / "members").touch(mode=0o600)
+    made = _shared(directory / "members")
+    assert made is not None, "nobody else comes in while we hold the door"
     try:
         return made, make(directory)
     except BaseException:
@@ -149,13 +148,14 @@ def _shared(path: Path) -> BinaryIO | None:
 
 def _end_if_last(directory: Path) -> None:
     """Come back when the cluster is gone, or at once where others are in."""
-    while directory.exists():
+    until = time.monotonic() + PATIENCE
+    while directory.exists() and time.monotonic() < until:
         if members := alone(directory):
             with members:
                 end(directory)
-        elif others := _shared(directory / "members"):
+            return
+        if others := _shared(directory / "members"):
             others.close()
             return
-        else:
-            # Its keeper was quicker.
-            time.sleep(LOOK)
+        # Its keeper was quicker.
+        time.sleep(LOOK)

@@ -20,7 +20,6 @@ from rowlock._job import Claim, Job, Outcome, Status
 from rowlock._store import Claimed, Demand, Settled, Store
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
-from tests.cluster.databases import Databases
 
 from .given import (
     LEASE,
@@ -35,7 +34,6 @@ from .given import (
     dead,
     new_job,
 )
-from . import on_postgres
 from .stores import CASES, Connection, StoreCase
 
 # Fixtures that not every store can give, each with the field that says whether.
@@ -85,19 +83,6 @@ def store_case(request: pytest.FixtureRequest) -> StoreCase:
     if case.server is not None:
         request.getfixturevalue(case.server)
     return case
-
-
-@pytest.fixture(scope="session")
-def prepare_template() -> Callable[[str], None]:
-    """Fill the template from which each process clones its database."""
-    return on_postgres.migrate
-
-
-@pytest.fixture(scope="session")
-def postgres_server(databases: Databases) -> Iterator[None]:
-    """Have a database on Postgres for this process."""
-    with on_postgres.serving(databases):
-        yield
 
 
 @pytest.fixture

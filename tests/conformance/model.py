@@ -113,8 +113,8 @@ class Model:
             row.claims, row.attempts = row.claims + 1, row.attempts + 1
             row.leased_until, row.alone, row.abandoned = held.leased_until, alone, False
         # An early look costs nothing; a late one is against law 19.
-        planned = min((row.run_at for row in wanted if row.run_at > now), default=None)
-        assert planned is None or (claimed.next_due and claimed.next_due <= planned)
+        planned = [row.run_at for row in wanted if row.run_at > now and demand.total]
+        assert not planned or (claimed.next_due and claimed.next_due <= min(planned))
 
     def renew(self, keys: Collection[ClaimKey], told: Renewal) -> list[Row]:
         """Law 8; the rows to extend."""
@@ -150,7 +150,7 @@ class Model:
         row.failures += outcome.failed
         row.losses += outcome.lost
         if outcome.error is not None:
-            row.errors = [*row.errors, str(outcome.error["message"])][-10:]
+            row.errors.append(str(outcome.error["message"]))
 
     def lost(self, claims: Sequence[Claim], limit: int, worker: str | None) -> None:
         """Laws 9 and 13."""
@@ -188,7 +188,7 @@ class Model:
                 assert answer.status == (row and row.status)
                 continue
             if not (row.status is RUNNING and row.cancel_requested_at):
-                row.errors = [*row.errors, by][-10:]
+                row.errors.append(by)
             if verb == "delete":
                 del self.rows[row.id]
             elif verb == "replay":
@@ -197,4 +197,4 @@ class Model:
             elif verb == "cancel" and row.status is RUNNING:
                 row.cancel_requested_at = row.cancel_requested_at or now
             elif verb == "cancel":
-                row.status, row.finished_at = CANCELLED, now
+                row.status, row.finished_at = CANCELLED, max(now, row.started_at or now)

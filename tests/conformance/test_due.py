@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
 import pytest
@@ -33,14 +33,19 @@ async def test_law_4_claims_come_by_priority_then_run_at_then_id(
     wanted = [(100, 2), (7, 0), (7, 5), (0, 0), (0, 5), (-1, 0), (-100, 0)]
     shuffled = [wanted[i] for offset in order for i in range(offset, len(wanted), 3)]
     ids: dict[int | None, tuple[int, int]] = {}
-    for priority, due in shuffled * 2:
-        job = new_job(priority=priority, run_at=start + due * SECOND)
+    tasks = ["bill", "mail"]
+    for number, (priority, due) in enumerate(shuffled * 2):
+        job = new_job(
+            task=tasks[number % 2], priority=priority, run_at=start + due * SECOND
+        )
         (job_id,) = await store.enqueue([job])
         ids[job_id] = (priority, due)
     clock.advance(10)
 
-    one_by_one = [(await claim(1)).claims[0].job_id for _ in range(len(wanted))]
-    rest = [held.job_id for held in (await claim(100)).claims]
+    one_by_one = [
+        (await claim(1, tasks=tasks)).claims[0].job_id for _ in range(len(wanted))
+    ]
+    rest = [held.job_id for held in (await claim(100, tasks=tasks)).claims]
 
     came = one_by_one + rest
     assert [ids[job_id] for job_id in came] == [pair for pair in wanted for _ in "12"]
@@ -197,3 +202,20 @@ async def test_a_job_given_back_unstarted_still_expires(
     assert (await store.prune(Retention(), limit=10)).expired == 1
     (job,) = await store.get([job_id])
     assert job.status is Status.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("year", "is_due"), [(1, True), (1900, True), (1969, True), (9999, False)]
+)
+async def test_a_run_at_may_be_any_instant(
+    store: Store, claim: ClaimSome, year: int, *, is_due: bool
+) -> None:
+    run_at = datetime(year, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    (job_id,) = await store.enqueue([new_job(run_at=run_at)])
+    assert job_id is not None
+
+    claimed = await claim()
+
+    assert [job.run_at for job in await store.get([job_id])] == [run_at]
+    assert [held.run_at for held in claimed.claims] == ([run_at] if is_due else [])
+    assert claimed.next_due == (None if is_due else run_at)

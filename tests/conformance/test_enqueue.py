@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta, timezone
@@ -12,7 +13,7 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._errors import StoreError, WrongConnection
-from rowlock._job import ClaimKey, Job, Status
+from rowlock._job import ClaimKey, Job, NewJob, Status
 from rowlock._store import Filter, Retention, Store
 from rowlock.testing import FakeClock
 
@@ -87,7 +88,8 @@ async def test_law_15_a_batch_that_fails_takes_no_other_with_it(
     with poison():
         answers = await asyncio.gather(
             *(
-                store.enqueue([new_job(task=task)])
+                # What comes first is written, before the one that is refused.
+                store.enqueue([new_job(), new_job(task=task)])
                 for task in ("task", "poison", "task", "task", "poison")
             ),
             return_exceptions=True,
@@ -101,7 +103,7 @@ async def test_law_15_a_batch_that_fails_takes_no_other_with_it(
         True,
     ]
     kept = (await store.list(Filter())).jobs
-    assert [job.task for job in kept] == ["task"] * 3
+    assert [job.task for job in kept] == ["task"] * 6
     assert {job.id for job in kept} == {
         job_id
         for answer in answers
@@ -215,62 +217,42 @@ async def test_law_14_instants_keep_their_microseconds(
 
 
 async def test_a_new_job_stands_as_it_was_given(
+    store: Store, read: Read, clock: FakeClock
+) -> None:
+    given: dict[str, Any] = {
+        "task": "mail",
+        "queue": "slow lane/é",
+        "priority": -100,
+        "run_at": clock.now() + HOUR,
+        "expires_at": clock.now() + 2 * HOUR,
+        "max_attempts": 7,
+        "timeout": 0.5,
+        "backoff": {"kind": "fixed", "values": [5.0], "cap": None, "jitter": 0.0},
+        "idempotency_key": "receipt:42 'quoted' %s",
+        "meta": {"trace": "abc", "deep": {"x": [1]}},
+    }
+    payload = '{"to": "żółw", "n": [1, 2.5, null, true], "big": 12345678901234567}'
+
+    (job_id,) = await store.enqueue([NewJob(payload=payload, **given)])
+
+    assert job_id is not None
+    job = await read(job_id)
+    assert {name: getattr(job, name) for name in given} == given
+    assert job.payload == json.loads(payload)
+
+
+async def test_a_new_job_has_no_past(
     enqueue: Enqueue, read: Read, clock: FakeClock
 ) -> None:
-    backoff: dict[str, Any] = {
-        "kind": "fixed",
-        "values": [5.0],
-        "cap": None,
-        "jitter": 0.0,
-    }
-    (job_id,) = await enqueue(
-        task="mail",
-        queue="slow lane/é",
-        payload='{"to": "żółw", "n": [1, 2.5, null, true], "big": 12345678901234567}',
-        priority=-100,
-        expires_at=clock.now() + HOUR,
-        max_attempts=7,
-        timeout=0.5,
-        backoff=backoff,
-        idempotency_key="receipt:42 'quoted' %s",
-        meta={"trace": "abc", "deep": {"x": [1]}},
-    )
+    job = await read((await enqueue())[0])
 
-    assert await read(job_id) == Job(
-        id=job_id,
-        queue="slow lane/é",
-        task="mail",
-        payload={
-            "to": "żółw",
-            "n": [1, 2.5, None, True],
-            "big": 12345678901234567,
-        },
-        status=Status.PENDING,
-        priority=-100,
-        run_at=clock.now(),
-        expires_at=clock.now() + HOUR,
-        claims=0,
-        attempts=0,
-        failures=0,
-        losses=0,
-        max_attempts=7,
-        timeout=0.5,
-        backoff=backoff,
-        idempotency_key="receipt:42 'quoted' %s",
-        leased_until=None,
-        worker=None,
-        cancel_requested_at=None,
-        last_error=None,
-        errors=(),
-        result=None,
-        state=None,
-        progress=None,
-        meta={"trace": "abc", "deep": {"x": [1]}},
-        created_at=clock.now(),
-        started_at=None,
-        finished_at=None,
-        updated_at=clock.now(),
-    )
+    assert job.status is Status.PENDING
+    assert (job.claims, job.attempts, job.failures, job.losses) == (0, 0, 0, 0)
+    assert (job.leased_until, job.worker, job.cancel_requested_at) == (None, None, None)
+    assert (job.last_error, job.errors) == (None, ())
+    assert (job.result, job.state, job.progress) == (None, None, None)
+    assert (job.started_at, job.finished_at) == (None, None)
+    assert job.created_at == job.updated_at == clock.now()
 
 
 async def test_a_new_job_leaves_to_its_task_what_it_does_not_say(

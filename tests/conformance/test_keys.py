@@ -102,3 +102,14 @@ async def test_law_10_two_processes_share_the_keys(
     await enqueue(idempotency_key="k")
 
     assert list(await another.enqueue([new_job(idempotency_key="k")])) == [None]
+
+
+async def test_law_10_keys_are_compared_letter_by_letter(store: Store) -> None:
+    # Case, spaces, accents and their two ways of writing, wildcards, the empty key.
+    keys = ["k", "K", " k", "k ", "é", "e\u0301", "ß", "ss", "k%", "k_", ""]
+
+    ids = await store.enqueue([new_job(idempotency_key=key) for key in keys])
+
+    assert None not in ids
+    again = await store.enqueue([new_job(idempotency_key=key) for key in keys])
+    assert set(again) == {None}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rowlock._errors import SchemaMismatch
+from rowlock._errors import SchemaMismatch, StoreError
 from rowlock._store import Filter, Store
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
@@ -67,6 +67,15 @@ async def test_closing_twice_does_nothing(database: str, clock: FakeClock) -> No
 
     await store.close()
     await store.close()
+
+
+async def test_a_closed_store_says_so(store: Store) -> None:
+    await store.close()
+
+    with pytest.raises(StoreError, match="closed"):
+        await store.enqueue([new_job()])
+    with pytest.raises(StoreError, match="closed"):
+        await store.list(Filter())
 
 
 async def test_a_store_that_was_never_opened_can_be_closed(

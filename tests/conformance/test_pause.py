@@ -162,3 +162,13 @@ async def test_law_11_a_pause_counts_for_every_process(
     assert (await claim()).claims == ()
     await another.pause(Pause(queue="default"), resume=True)
     assert len((await claim()).claims) == 1
+
+
+async def test_law_11_a_name_is_paused_letter_by_letter(
+    store: Store, enqueue: Enqueue, claim: ClaimSome
+) -> None:
+    await enqueue(queue="Mail")
+    for other in ("mail", "Mail ", "Mai%", "Mai_", "*"):
+        await store.pause(Pause(queue=other))
+
+    assert len((await claim()).claims) == 1

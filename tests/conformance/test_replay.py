@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rowlock import _outcome
-from rowlock._job import Outcome, Status
+from rowlock._job import Job, Status
 from rowlock._store import Answer, Filter, Retention, Store
 from rowlock.testing import FakeClock
 
@@ -45,47 +45,52 @@ async def test_a_dead_letter_is_due_at_once(
     assert (await claim_one()).job_id == job_id
 
 
-async def test_replay_clears_what_belongs_to_the_life_before(
-    store: Store,
-    enqueue: Enqueue,
-    claim_one: ClaimOne,
-    finish_one: FinishOne,
-    clock: FakeClock,
-    read: Read,
-) -> None:
+@pytest.fixture
+async def eventful(
+    store: Store, enqueue: Enqueue, claim_one: ClaimOne, clock: FakeClock, read: Read
+) -> Job:
+    """A job with a loss, a failure, a saved state and a cancel, long expired."""
     (job_id,) = await enqueue(
         max_attempts=9, expires_at=clock.now() + timedelta(hours=1)
     )
-    held = await claim_one()
-    await finish_one(_outcome.lost(held))
-    held = await claim_one()
-    await finish_one(retry(held.key))
+    await store.finish([_outcome.lost(await claim_one())])
+    await store.finish([retry((await claim_one()).key)])
     held = await claim_one()
     await store.save(held.key, state='{"page": 3}')
     await store.cancel([job_id], by="ada")
-    await finish_one(
-        Outcome(key=held.key, status=Status.FAILED, failed=True, error=ERROR)
-    )
-    before = await read(job_id)
-    assert (before.status, before.losses) == (Status.CANCELLED, 1)
+    await store.finish([dead(held.key)])
     clock.advance(7200)
-
-    await store.replay([job_id], by="bob")
-
     job = await read(job_id)
+    assert (job.status, job.losses) == (Status.CANCELLED, 1)
+    return job
+
+
+async def test_replay_clears_what_belongs_to_the_life_before(
+    store: Store, eventful: Job, claim_one: ClaimOne, read: Read
+) -> None:
+    await store.replay([eventful.id], by="bob")
+
+    job = await read(eventful.id)
     assert (job.failures, job.losses) == (0, 0)
     assert job.cancel_requested_at is None
     assert job.expires_at is None
     assert job.finished_at is None
     assert job.leased_until is None
-    # And keeps what tells its story.
-    assert (job.id, job.claims, job.attempts) == (job_id, 3, 3)
-    assert job.state == {"page": 3}
-    assert job.errors[: len(before.errors)] == before.errors
-    assert job.created_at == before.created_at
-    assert job.payload == before.payload
     # What would have expired is worth running, since somebody asked for it.
     assert (await claim_one()).attempts == 4
+
+
+async def test_replay_keeps_what_tells_of_the_life_before(
+    store: Store, eventful: Job, read: Read
+) -> None:
+    await store.replay([eventful.id], by="bob")
+
+    job = await read(eventful.id)
+    assert (job.id, job.claims, job.attempts) == (eventful.id, 3, 3)
+    assert job.state == {"page": 3}
+    assert job.errors[: len(eventful.errors)] == eventful.errors
+    assert job.created_at == eventful.created_at
+    assert job.payload == eventful.payload
 
 
 async def test_replay_names_the_operator(

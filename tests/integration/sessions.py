@@ -85,7 +85,8 @@ def environment(**variables: str) -> dict[str, str]:
         if not name.startswith("PYTEST_")
         and name not in {"CI", "ROWLOCK_TEST_POSTGRES_URL"}
     }
-    return kept | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"} | variables
+    path = [str(ROOT), str(ROOT / "src"), kept.get("PYTHONPATH", "")]
+    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, path))} | variables
 
 
 def rows(url: str, query: str, *parameters: object) -> list[Any]:

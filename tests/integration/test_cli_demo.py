@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from rowlock.cli.demo import _path_to_add
 
 from .command_line import Command, fails, run
 
@@ -106,6 +110,21 @@ def test_what_it_says_to_try_next_works(
     for look in looks:
         assert "greet" in run(*look).stdout
         assert "succeeded" in run(*look).stdout
+
+
+def test_it_says_how_to_reach_rowlock_where_the_path_is_only_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    scripts.mkdir()
+    (scripts / "rowlock").touch(mode=0o755)
+    monkeypatch.setattr(sys, "prefix", str(folder))
+    monkeypatch.setenv("PATH", str(scripts))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    assert _path_to_add() == scripts
+
+    monkeypatch.setenv("VIRTUAL_ENV", str(folder))
+    assert _path_to_add() is None
 
 
 def test_ctrl_c_ends_it_and_removes_its_folder(

@@ -165,6 +165,13 @@ def test_a_file_that_cannot_be_written_is_named(folder: Path) -> None:
     assert f"{folder}/shop.db is a folder" in fails(2, *GREET)
 
 
+def test_a_file_in_a_folder_that_is_missing_is_named(folder: Path) -> None:
+    program = (folder / "shop.py").read_text().replace("shop.db", "gone/shop.db")
+    (folder / "shop.py").write_text(program)
+
+    assert f"there is no folder {folder}/gone" in fails(2, *GREET)
+
+
 def test_a_file_that_is_no_database_is_named(folder: Path) -> None:
     (folder / "shop.db").write_text("These are no jobs.\n" * 99)
 

@@ -144,6 +144,13 @@ def test_b140_the_command_line_runs_with_warnings_as_errors() -> None:
     subprocess.run(program, check=True, capture_output=True)
 
 
+def test_an_error_is_red_where_colours_are_asked_for() -> None:
+    asked, refused = {"FORCE_COLOR": "1"}, {"NO_COLOR": "1"}
+
+    assert run("job", env=asked).stderr.startswith("\x1b[31mError:\x1b[0m ")
+    assert run("job", env=asked | refused).stderr.startswith("Error: ")
+
+
 def test_a_table_counts_the_cells_of_wide_letters() -> None:
     columns = [Column("TASK", may_shrink=True), Column("QUEUE")]
     lines = render(columns, [["日本語の仕事の名前", "q"], ["naïve", "r"]], width=20)

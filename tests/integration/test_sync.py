@@ -46,7 +46,9 @@ TWINS: dict[str, Callable[[App], object]] = {
 
 
 def test_every_twin_is_named_here() -> None:
-    twins = {name for kind in (App, Task) for name in dir(kind) if name.endswith("_sync")}
+    twins = {
+        name for kind in (App, Task) for name in dir(kind) if name.endswith("_sync")
+    }
     public = twins - {"enqueue_jobs_sync"}
 
     assert public == {f"{name.partition('.')[2]}_sync" for name in TWINS}
@@ -88,9 +90,7 @@ def test_many_threads_enqueue_at_once(door: App) -> None:
         ids = list(pool.map(lambda n: note.enqueue_sync(number=n), range(200)))
 
     assert len(set(ids)) == 200
-    stored = {
-        job.id: job.payload["number"] for job in door.list_sync(limit=1000).jobs
-    }
+    stored = {job.id: job.payload["number"] for job in door.list_sync(limit=1000).jobs}
     assert stored == dict(zip(ids, range(200), strict=True))
 
 

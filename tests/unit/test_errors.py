@@ -50,7 +50,7 @@ def real() -> dict[str, str | None]:
             None,
         )
         for name, kind in inspect.getmembers(_errors, inspect.isclass)
-        if kind.__module__ == _errors.__name__
+        if issubclass(kind, RowlockError)
     }
 
 

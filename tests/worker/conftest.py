@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator
 
 import pytest
 
 from rowlock import App
 from rowlock._events import Event
 from rowlock.testing import FakeClock
-from tests.conformance.stores import StoreCase
 
 
 @pytest.fixture
@@ -26,13 +24,3 @@ def told(app: App) -> list[Event]:
     events: list[Event] = []
     app.listen(events.append)
     return events
-
-
-@pytest.fixture
-def hold_writes(
-    shared_case: StoreCase, database_url: str
-) -> Callable[[], AbstractContextManager[None]]:
-    """Let a user's transaction lock all that it can, for a while."""
-    assert shared_case.hold_writes
-    make = shared_case.hold_writes
-    return lambda: make(database_url)

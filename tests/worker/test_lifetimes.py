@@ -1,4 +1,4 @@
-"""Workers and apps that begin and end: one after the other, side by side, broken off."""
+"""Workers that begin and end: one after the other, side by side, broken off."""
 
 from __future__ import annotations
 
@@ -69,6 +69,8 @@ async def test_a_worker_without_tasks_is_refused(app: App) -> None:
         {"lease": 0.5},
         {"shutdown_timeout": -1},
         {"queues": ["q", ""]},
+        {"queues": []},
+        {"queues": "mail"},
     ],
 )
 async def test_a_worker_with_wrong_settings_is_refused(
@@ -87,7 +89,7 @@ async def test_an_error_in_the_block_stops_the_worker_and_comes_out(app: App) ->
 
     worker = app.worker(shutdown_timeout=0.3)
     job_id = None
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - it comes out of the block
         async with worker:
             job_id = await wait.enqueue()
             await eventually(lambda: len(worker._runs) == 1)

@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager
 
 from rowlock import App, Status
 from rowlock._events import (
+    AttemptStarted,
     ClaimRecovered,
     Event,
     OutcomeDropped,
     StoreAway,
     StoreBack,
 )
-from tests.endings import all_over, ended, known, reached
+from tests.endings import ended, known, reached
 from tests.eventually import eventually
 
 Hold = Callable[[], AbstractContextManager[None]]
@@ -98,18 +99,32 @@ async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovere
     assert kinds(told, OutcomeDropped) == kinds(told, ClaimRecovered) == 1
 
 
-async def test_work_goes_on_after_outages_one_after_the_other(
-    app: App, hold_writes: Hold
+async def test_a_stop_while_the_store_is_away_ends_in_its_time(
+    app: App, told: list[Event], hold_writes: Hold
 ) -> None:
-    @app.task
-    async def greet() -> None: ...
+    gate = asyncio.Event()
 
-    async with app.worker():
-        for _ in range(2):
-            await app.enqueue_many(greet.job() for _ in range(20))
-            with hold_writes():
-                await asyncio.sleep(1.2)  # longer than the store's patience
-            await all_over(app)
+    @app.task
+    async def wait() -> None:
+        await gate.wait()
+
+    worker = app.worker(shutdown_timeout=0.5)
+    running = asyncio.create_task(worker.run())
+    job_id = known(await wait.enqueue())
+    await eventually(lambda: kinds(told, AttemptStarted) == 1)
+
+    with hold_writes():
+        gate.set()
+        worker.stop()
+        # Beside its own time, a second of the store's patience, and one to say goodbye.
+        async with asyncio.timeout(0.5 + 2 + 1):
+            assert await running == 0
+
+    assert outages(told) == ["store.unavailable"]
+    # Its outcome was written at the last moment, or else it is left to its lease.
+    job = await app.get(job_id)
+    assert job.status in (Status.RUNNING, Status.SUCCEEDED)
+    assert (job.attempts, job.losses) == (1, 0)
 
 
 def outages(told: list[Event]) -> list[str]:

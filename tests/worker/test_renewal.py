@@ -133,8 +133,7 @@ def another_worker(url: str, register: Callable[[App, str], None]) -> Iterator[N
         async with App(url) as app:
             register(app, "beside")
             async with app.worker(lease=1):
-                while not is_over.is_set():
-                    await asyncio.sleep(0.01)  # the test's thread tells when
+                await asyncio.to_thread(is_over.wait)
 
     thread = threading.Thread(target=asyncio.run, args=(work(),))
     thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import traceback
 from collections.abc import Mapping
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from rowlock._task import Task
     from rowlock._worker.runs import Run
 
+_NOT_AWAITED: Mapping[str, JSON] = {
+    "type": "TypeError",
+    "message": "the handler is a plain function that returned a coroutine, so nothing"
+    " has run: what wraps an async function must be async itself, and await it",
+    "traceback": None,
+}
+
 LONGEST_TRACEBACK = 8 * 1024
 LONGEST_MESSAGE = 2 * 1024
 
@@ -37,8 +45,12 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
     Judge a handler that returned.
 
     After its timeout it has failed, after a cancel it is cancelled and its result
-    dropped. A result that can't be stored doesn't fail the job.
+    dropped. A result that can't be stored doesn't fail the job, unless it is the work
+    itself, still to be awaited.
     """
+    if inspect.iscoroutine(result):
+        result.close()
+        return _outcome.failed(run.claim, _NOT_AWAITED, backoff_of(run))
     if run.reason == "timeout":
         return timed_out(run)
     if run.reason == "cancel":

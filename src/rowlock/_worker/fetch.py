@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rowlock._job import Claim, ClaimKey
-    from rowlock._store import Claimed, Store, Wakeups
+    from rowlock._store import Claimed, Store
     from rowlock._worker.outage import Outage
     from rowlock._worker.runs import Runs
 
@@ -82,17 +82,26 @@ class Fetch:
                 room = min(self._concurrency - self._runs.live, LARGEST_CLAIM)
                 if room <= 0:
                     await self._sleep(self._room.wait)
-                    continue
-                claimed = await self._claim(room)
-                if claimed is None:
-                    continue
-                if self._stopping:
-                    await self._give_back([claim.key for claim in claimed.claims])
-                    return
-                for claim in claimed.claims:
-                    self._start(claim)
-                if len(claimed.claims) < room:
-                    await self._sleep(partial(self._wait, wakeups, claimed))
+                # Not the claims themselves: while it sleeps they would be kept alive.
+                elif (pause := await self._fill(room)) is not None:
+                    await self._sleep(partial(wakeups.wait, pause))
+
+    async def _fill(self, room: int) -> timedelta | None:
+        """Claim and start; tell how long to sleep, None to look again at once."""
+        claimed = await self._claim(room)
+        if claimed is None:
+            return None
+        if self._stopping:
+            await self._give_back([claim.key for claim in claimed.claims])
+            return None
+        for claim in claimed.claims:
+            self._start(claim)
+        if len(claimed.claims) == room:
+            return None
+        if claimed.next_due is None:
+            return SAFETY_INTERVAL
+        due_in = max(claimed.next_due - claimed.now, timedelta(0))
+        return min(due_in, SAFETY_INTERVAL)
 
     async def _claim(self, room: int) -> Claimed | None:
         """Claim once; None where the store is away and it is worth another look."""
@@ -123,12 +132,6 @@ class Fetch:
             self._outage.began(error)
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
-
-    async def _wait(self, wakeups: Wakeups, claimed: Claimed) -> None:
-        timeout = SAFETY_INTERVAL
-        if claimed.next_due is not None:
-            timeout = min(max(claimed.next_due - claimed.now, timedelta(0)), timeout)
-        await wakeups.wait(timeout)
 
     async def _sleep(self, until: Callable[[], Awaitable[object]]) -> None:
         """Await something that `stop` may cut short."""

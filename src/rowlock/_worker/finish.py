@@ -97,10 +97,14 @@ class Finish:
             await self._more.wait()
             self._more.clear()
             while self._waiting:
-                batch = self._waiting[:LARGEST_BATCH]
-                del self._waiting[:LARGEST_BATCH]
-                await self._write(batch)
+                # In no variable of this frame: an idle worker would keep the jobs.
+                await self._write(self._take())
             self._idle.set()
+
+    def _take(self) -> list[Ended]:
+        batch = self._waiting[:LARGEST_BATCH]
+        del self._waiting[:LARGEST_BATCH]
+        return batch
 
     async def _write(self, batch: list[Ended]) -> None:
         while batch:

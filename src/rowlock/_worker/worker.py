@@ -63,11 +63,7 @@ class Worker:
         self.id = f"w-{secrets.token_hex(8)}"
         self._app = app
         self._concurrency = check_concurrency(concurrency)
-        self._queues = (
-            None
-            if queues is None
-            else tuple(check_name(queue, "queues=") for queue in queues)
-        )
+        self._queues = None if queues is None else check_queues(queues)
         self._lease = lease
         self._shutdown_s = shutdown_timeout.total_seconds()
         self._stopping = asyncio.Event()
@@ -304,6 +300,16 @@ class Worker:
             )
             for task in self._app.tasks.values()
         ]
+
+
+def check_queues(queues: Iterable[str]) -> tuple[str, ...]:
+    """Read the names of the queues to claim from."""
+    # A text is iterable too, and its letters are hardly queues.
+    names = () if isinstance(queues, str) else tuple(queues)
+    if not names:
+        msg = f"queues= takes a list of names, as ['mail'], not {queues!r}."
+        raise UsageError(msg)
+    return tuple(check_name(name, "queues=") for name in names)
 
 
 def check_concurrency(value: object) -> int:

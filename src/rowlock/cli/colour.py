@@ -7,6 +7,7 @@ Sources: no-color.org, force-color.org.
 from __future__ import annotations
 
 import os
+from typing import TextIO
 
 import click
 
@@ -28,6 +29,12 @@ def wanted() -> bool | None:
     if os.environ.get("FORCE_COLOR"):
         return True
     return False if os.environ.get("TERM") == "dumb" else None
+
+
+def shows(stream: TextIO) -> bool:
+    """Tell whether colours are shown on a stream that click doesn't write to."""
+    asked = wanted()
+    return stream.isatty() if asked is None else asked
 
 
 def dim(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import click
 
+from rowlock.cli import colour
 from rowlock.cli.documents import plain
 
 Format: TypeAlias = Literal["text", "json"]
@@ -39,7 +40,7 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Write a record."""
         level = f"{record.levelname.lower():<7}"
-        if sys.stderr.isatty() and record.levelname in COLOURS:
+        if record.levelname in COLOURS and colour.shows(sys.stderr):
             level = click.style(level, fg=COLOURS[record.levelname])
         line = f"{_at(record)} {level} {record.getMessage()}"
         return "\n".join([line, *_traces(self, record)])

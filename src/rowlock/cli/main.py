@@ -43,7 +43,8 @@ class CommandLine(click.Group):
         except click.Abort:
             code = INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the one place where all of them end
-            click.echo(f"{click.style('Error:', fg='red')} {sentence(error)}", err=True)
+            said = f"{click.style('Error:', fg='red')} {sentence(error)}"
+            click.echo(said, err=True, color=wanted())
             code = exit_code(error)
         sys.exit(code or 0)
 

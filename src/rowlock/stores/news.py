@@ -62,7 +62,9 @@ class News:
 
     def tell(self) -> None:
         """Wake whoever sleeps; whoever doesn't will not fall asleep."""
-        for subscription in tuple(self._subscriptions):
+        with self._lock:
+            subscriptions = tuple(self._subscriptions)
+        for subscription in subscriptions:
             subscription.tell()
 
 

@@ -73,6 +73,7 @@ class FileBetween:
         self._hints = Hints(folder)
         self._checkpoint = Checkpoint(path, folder)
         self._has_committed = False
+        self._changes = 0
         self._has_news = False
         # As if hinted, so that what others commit from the start on is seen.
         self._is_hinted = True
@@ -113,7 +114,10 @@ class FileBetween:
 
     def look(self, connection: sqlite3.Connection) -> None:
         """Look around: hints first, since others wait for them."""
-        has_committed, self._has_committed = self._has_committed, False
+        # A commit without a change writes nothing to the log.
+        has_written = self._has_committed and connection.total_changes != self._changes
+        self._changes = connection.total_changes
+        self._has_committed = False
         if self._has_news:
             self._has_news = False
             self._hints.send()
@@ -123,13 +127,13 @@ class FileBetween:
             self._hints.unlisten()
         try:
             self._look_for_commits(connection)
-            if has_committed:
+            if has_written:
                 self._checkpoint.after_commit(connection)
             elif self._checkpoint.due_in() == 0:
-                self._checkpoint.run(connection)
+                self._checkpoint.go_on(connection)
         except sqlite3.Error:
             # Locked by others, or a full disk: whoever writes next is told.
-            _log.debug("store.look", exc_info=True)
+            _log.debug("The database could not be looked at.", exc_info=True)
 
     def close(self) -> None:
         """Let go of the sockets and of the checkpoint's turn."""

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 _LONG = 32 * 2**20
 _READERS_PATIENCE = "PRAGMA busy_timeout = 100"
 _NO_PATIENCE = "PRAGMA busy_timeout = 0"
+_AS_EVER = "PRAGMA wal_autocheckpoint = 1000"
 
 _SOONEST = 0.1  # seconds between two tries; doubled while a long reader is in the way
 _LATEST = 5.0
+_UNUSED = 1.0  # after which a turn goes to those who write more often
 
 
 class Checkpoint:
@@ -49,24 +51,36 @@ class Checkpoint:
         self._lock: int | None = None
         self._interval = _SOONEST
         self._next_at: float | None = None
-        self._is_possible = IS_ELECTED
+        self._has_begun = False
 
     def due_in(self) -> float | None:
-        """Tell in how many seconds to try again though nothing is written."""
+        """Tell in how many seconds to go on though nothing is written."""
         if self._next_at is None:
             return None
         return max(0.0, self._next_at - time.monotonic())
 
     def after_commit(self, connection: sqlite3.Connection) -> None:
         """Copy the log where it has grown long and it is this process's turn."""
-        if self._lock is not None:
-            if self._next_at is None or time.monotonic() >= self._next_at:
-                self.run(connection)
-        elif self._is_possible and self._size() > WAL_LIMIT:
-            self._take_turn()
+        if self._lock is None:
+            if IS_ELECTED and self._size() > WAL_LIMIT:
+                try:
+                    self._take_turn()
+                except OSError:
+                    # Nowhere to wait for a turn: SQLite's own way is the lesser risk.
+                    connection.execute(_AS_EVER)
+        elif not self._has_begun or self.due_in() == 0:
+            self._copy(connection)
 
-    def run(self, connection: sqlite3.Connection) -> None:
+    def go_on(self, connection: sqlite3.Connection) -> None:
+        """Copy what was left, or give back a turn that no commit has followed."""
+        if self._has_begun:
+            self._copy(connection)
+        else:
+            self.close()
+
+    def _copy(self, connection: sqlite3.Connection) -> None:
         """Copy what can be copied; the turn is over when that is everything."""
+        self._has_begun = True
         self._next_at = time.monotonic() + self._interval
         self._interval = min(2 * self._interval, _LATEST)
         if self._size() > _LONG:
@@ -91,25 +105,24 @@ class Checkpoint:
     def forget(self) -> None:
         """Let go of the turn's file, which a forked child has from its parent."""
         self._next_at = None
+        self._has_begun = False
         self._interval = _SOONEST
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _take_turn(self) -> None:
-        try:
-            self._folder.mkdir(exist_ok=True)
-            lock = os.open(
-                self._folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT, 0o666
-            )
-        except OSError:
-            return
+        self._folder.mkdir(exist_ok=True)
+        lock = os.open(self._folder / "checkpoint.lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(lock)
+            if not isinstance(error, BlockingIOError):  # another process has it
+                raise
         else:
             self._lock = lock
+            self._next_at = time.monotonic() + _UNUSED
 
     def _size(self) -> int:
         with contextlib.suppress(OSError):

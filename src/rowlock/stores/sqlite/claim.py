@@ -12,7 +12,7 @@ import heapq
 import json
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._store import Claimed
 from rowlock.stores.sqlite import rows
@@ -21,7 +21,7 @@ from rowlock.stores.sqlite.thread import PENDING
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rowlock._job import Claim
     from rowlock._store import Demand
@@ -76,28 +76,27 @@ class Choice:
     next_due: int | None
 
 
-# `choose` with a demand and a turn: a claim chooses once outside the write lock, to
-# see whether there is anything at all, and again under it.
-Choose: TypeAlias = "Callable[[sqlite3.Connection, int], Choice]"
-
-
-def peek(connection: sqlite3.Connection, now: int, choose: Choose) -> Claimed | Pending:
+def peek(
+    connection: sqlite3.Connection, now: int, demand: Demand, turn: int
+) -> Claimed | Pending:
     """Answer a claim that gets nothing, without a write."""
-    choice = choose(connection, now)
+    choice = choose(connection, now, demand, turn, total=min(1, demand.total))
     return PENDING if choice.ids else _claimed((), now, choice)
 
 
 def claim(
     connection: sqlite3.Connection,
     now: int,
-    choose: Choose,
+    demand: Demand,
+    turn: int,
     *,
     worker: str,
     lease: int,
     alone: bool,
 ) -> Claimed:
     """Take the due jobs that the demand gets (laws 3, 5)."""
-    choice = choose(connection, now)
+    # Chosen again: what was seen before the write lock may be taken or paused by now.
+    choice = choose(connection, now, demand, turn, total=demand.total)
     taken = connection.execute(
         SQL["claim"],
         {
@@ -123,13 +122,13 @@ def _claimed(claims: tuple[Claim, ...], now: int, choice: Choice) -> Claimed:
 
 
 def choose(
-    connection: sqlite3.Connection, now: int, demand: Demand, turn: int
+    connection: sqlite3.Connection, now: int, demand: Demand, turn: int, *, total: int
 ) -> Choice:
-    """Choose due jobs; `turn` says which of the queues is served first."""
+    """Choose `total` due jobs; `turn` says which of the queues is served first."""
     limits = _limits(connection, demand)
     pauses = _pauses(connection, now)
     queues = sorted(queue for queue, limit in limits.items() if limit > 0)
-    share = max(1, demand.total // max(1, len(queues)))
+    share = max(1, total // max(1, len(queues)))
     offered: list[Offer] = []
     next_due: list[int] = []
     for queue in _rotated(queues, turn):
@@ -146,7 +145,7 @@ def choose(
             limit = limits[queue]
             jobs = _in_order(connection, now, queue, due, min(share, limit))
             offered.append(Offer(jobs, limit))
-    return Choice(_deal(offered, demand.total), min(next_due, default=None))
+    return Choice(_deal(offered, total), min(next_due, default=None))
 
 
 def _next_due(lines: Sequence[Line], queue: str, pauses: Pauses) -> Iterator[int]:

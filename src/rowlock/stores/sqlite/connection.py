@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sqlite3
 import time
@@ -51,10 +52,15 @@ def check_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> Non
 def check_path(path: str) -> None:
     """Refuse what can't be a database file, in one sentence; warn of a network."""
     file = Path(path)
-    if file.is_dir():
+    try:
+        is_folder, has_folder = file.is_dir(), file.parent.is_dir()
+    except OSError as error:
+        msg = f"The database {path} can't be reached: {error.strerror}."
+        raise ConfigError(msg) from error
+    if is_folder:
         msg = f"The database {path} is a folder: add a file name to the URL."
         raise ConfigError(msg)
-    if not file.parent.is_dir():
+    if not has_folder:
         msg = (
             f"The database {path} can't be made, there is no folder {file.parent}:"
             " create it, or correct the URL."
@@ -67,6 +73,15 @@ def check_path(path: str) -> None:
             path,
             kind,
         )
+
+
+def file_of(path: str) -> tuple[int, int] | None:
+    """Tell which file a path leads to now; None where it leads to none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - once a transaction, and a Path costs more
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def network_of(path: str, mounts: str = "/proc/mounts") -> str | None:
@@ -112,8 +127,9 @@ def connect_writer(
 
 
 def connect_reader(path: str, *, trace: Trace | None) -> sqlite3.Connection:
-    """Connect for reading; SQLite itself refuses a write on it."""
-    connection = _connect(path, trace, timeout=PATIENCE)
+    """Connect for reading a file that is there; SQLite itself refuses a write on it."""
+    uri = f"{Path(path).as_uri()}?mode=rw"  # in WAL mode readers write to its index
+    connection = _connect(uri, trace, timeout=PATIENCE)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
@@ -148,6 +164,7 @@ def _connect(path: str, trace: Trace | None, *, timeout: float) -> sqlite3.Conne
         # One thread uses it; but whoever drops the last reference closes it.
         check_same_thread=False,
         cached_statements=256,
+        uri=path.startswith("file:"),
     )
     connection.set_trace_callback(trace)
     return connection

@@ -8,6 +8,7 @@ connection writes and reads.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
@@ -16,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
-from rowlock._errors import ConfigError
+from rowlock._errors import ConfigError, StoreUnavailable
 from rowlock.stores.grace import Grace
+from rowlock.stores.news import News
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import errors, migrate, rows
 from rowlock.stores.sqlite.between import FileBetween, MemoryBetween
 from rowlock.stores.sqlite.checkpoint import IS_ELECTED
 from rowlock.stores.sqlite.connection import MEMORY
 from rowlock.stores.sqlite.thread import Pending, Run, Thread, Work, closed
-from rowlock.stores.news import News
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from rowlock.stores.sqlite.connection import Trace
 
 R = TypeVar("R")
+
+_log = logging.getLogger("rowlock.store")
 
 
 class Database:
@@ -135,18 +138,16 @@ class Database:
         reader = self._reader
         if reader is not None and self._is_open and reader.is_live:
             return reader
-        with self._lock:
-            if not self._is_open:
-                raise closed(self.path)
-            if self._reader is None or not self._reader.is_live:
-                self._reader = Thread(
-                    "rowlock-sqlite-reader",
-                    self.path,
-                    partial(connections.connect_reader, self.path, trace=self._trace),
-                    self._clock,
-                )
-                self._reader.start()
-            return self._reader
+        try:
+            with self._lock:
+                if not self._is_open:
+                    raise closed(self.path)
+                if self._reader is None or not self._reader.is_live:
+                    self._reader = self._start_reader()
+                return self._reader
+        except RuntimeError:
+            # Since Python 3.12 no thread starts at exit. The writer can read too.
+            return self._for_writing()
 
     def _start_writer(self) -> Thread:
         if self.path == MEMORY and self._is_open:
@@ -161,15 +162,28 @@ class Database:
             if self.path == MEMORY
             else FileBetween(self.path, self.news, self.grace, self.nudge)
         )
+        connect = self._reconnect if self._is_open else self._connect
         writer = Thread(
-            "rowlock-sqlite-writer",
-            self.path,
-            self._connect,
-            self._clock,
-            self._between,
+            "rowlock-sqlite-writer", self.path, connect, self._clock, self._between
         )
         writer.start()
         return writer
+
+    def _start_reader(self) -> Thread:
+        connect = partial(connections.connect_reader, self.path, trace=self._trace)
+        reader = Thread("rowlock-sqlite-reader", self.path, connect, self._clock)
+        reader.start()
+        return reader
+
+    def _reconnect(self) -> sqlite3.Connection:
+        """Connect anew, in a forked child or to a file that was replaced."""
+        try:
+            connection = self._connect()
+        except ConfigError as error:
+            # Whoever waits has a store that was open: to them it is away.
+            raise StoreUnavailable(str(error)) from error
+        _log.info("The database %s was opened anew.", self.path)
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
         """Connect and migrate, in the writer's thread."""

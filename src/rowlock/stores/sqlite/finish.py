@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LAST_ERROR = 1000  # characters of `last_error`
 
+_UNDER_A_CANCEL = (Status.PENDING, Status.FAILED)  # become cancelled (law 21)
+
 
 def finish(
     connection: sqlite3.Connection, now: int, outcomes: Sequence[Outcome]
@@ -52,30 +54,12 @@ def _finish_one(
     if job.status is not Status.RUNNING or job.claims != key.claim:
         return Settled(key=key, accepted=False, status=job.status, claims=job.claims)
     status = outcome.status
-    if job.cancel_requested_at is not None and status in (
-        Status.PENDING,
-        Status.FAILED,
-    ):
-        status = Status.CANCELLED  # law 21
+    if job.cancel_requested_at is not None and status in _UNDER_A_CANCEL:
+        status = Status.CANCELLED
+    run_at = now + rows.to_span(outcome.delay) if status is Status.PENDING else None
     # The wall clock may have been set back since the start.
     ended_at = now if job.started_at is None else max(now, job.started_at)
-    run_at = now + rows.to_span(outcome.delay) if status is Status.PENDING else None
-    connection.execute(
-        SQL["finish"],
-        {
-            "id": key.job_id,
-            "claim": key.claim,
-            "status": status.value,
-            "run_at": run_at,
-            "finished_at": ended_at if status.is_final else None,
-            "unstarted": outcome.unstarted,
-            "failed": outcome.failed,
-            "lost": outcome.lost,
-            "result": outcome.result if status is Status.SUCCEEDED else None,
-            "meta": rows.maybe_json(outcome.meta),
-            "now": now,
-        },
-    )
+    _write(connection, now, outcome, status, run_at=run_at, ended_at=ended_at)
     if outcome.error is not None:
         _add_error(connection, job, outcome, ended_at)
     # A second outcome of this claim in the same batch meets what this one wrote.
@@ -86,6 +70,33 @@ def _finish_one(
         status=status,
         claims=job.claims,
         run_at=rows.maybe_instant(run_at),
+    )
+
+
+def _write(
+    connection: sqlite3.Connection,
+    now: int,
+    outcome: Outcome,
+    status: Status,
+    *,
+    run_at: int | None,
+    ended_at: int,
+) -> None:
+    connection.execute(
+        SQL["finish"],
+        {
+            "id": outcome.key.job_id,
+            "claim": outcome.key.claim,
+            "status": status.value,
+            "run_at": run_at,
+            "finished_at": ended_at if status.is_final else None,
+            "unstarted": outcome.unstarted,
+            "failed": outcome.failed,
+            "lost": outcome.lost,
+            "result": outcome.result if status is Status.SUCCEEDED else None,
+            "meta": rows.maybe_json(outcome.meta),
+            "now": now,
+        },
     )
 
 

@@ -56,12 +56,10 @@ class Hints:
         if self._socket is not None or not self._is_possible:
             return
         own = self._folder / f"{secrets.token_hex(8)}{_SUFFIX}"
-        bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self._folder.mkdir(exist_ok=True)
-            bound.bind(str(own))
+            bound = _bind(own)
         except OSError:
-            bound.close()
             self._is_possible = False
             return
         self._own, self._socket = own, bound
@@ -78,7 +76,8 @@ class Hints:
             self._send(str(self._own), b"")
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._own.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._own.unlink()
         self._own = self._socket = None
 
     def send(self) -> None:
@@ -91,7 +90,8 @@ class Hints:
             except OSError as error:
                 if error.errno in _STALE:
                     self._others.remove(other)
-                    Path(other).unlink(missing_ok=True)
+                    with contextlib.suppress(OSError):
+                        Path(other).unlink()
                 # Otherwise its buffer is full: it has hints enough.
 
     def close(self) -> None:
@@ -116,20 +116,30 @@ class Hints:
 
     def _list(self) -> list[str]:
         """List the others; anew where the folder changed, or a second has passed."""
+        now = time.monotonic()
         try:
             changed = self._folder.stat().st_mtime_ns
+            # Its time is coarse: two sockets made within a tick of it look like one.
+            if changed != self._listed or now - self._listed_at >= _FRESH:
+                self._others = [
+                    str(other)
+                    for other in self._folder.iterdir()
+                    if other.suffix == _SUFFIX and other != self._own
+                ]
+                self._listed, self._listed_at = changed, now
         except OSError:
             return []
-        now = time.monotonic()
-        # The folder's time is coarse: two sockets made within its tick look like one.
-        if changed != self._listed or now - self._listed_at >= _FRESH:
-            self._others = [
-                str(other)
-                for other in self._folder.glob(f"*{_SUFFIX}")
-                if other != self._own
-            ]
-            self._listed, self._listed_at = changed, now
         return self._others
+
+
+def _bind(own: Path) -> socket.socket:
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        bound.bind(str(own))
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def _hear(bound: socket.socket, hinted: Callable[[], None]) -> None:

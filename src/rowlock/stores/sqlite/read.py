@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
     from rowlock._job import Claim, Job
 
-# Statuses whose jobs are few beside the finished ones: each has a statement on its
-# own index.
-_LISTED_APART = frozenset(
-    {Status.PENDING, Status.RUNNING, Status.FAILED, Status.CANCELLED}
-)
+# Statuses whose jobs are few beside those that succeeded: these are read from an index.
+_LISTINGS = {
+    Status.PENDING: "list_pending",
+    Status.RUNNING: "list_running",
+    Status.FAILED: "list_finished",
+    Status.CANCELLED: "list_finished",
+}
 
 
 class Found(NamedTuple):
@@ -92,9 +94,9 @@ def _listing(where: Filter) -> str:
         return "list_by_ids"
     if where.idempotency_key is not None:
         return "list_by_key"
-    if where.status in _LISTED_APART:
-        return f"list_{where.status}"
-    return "list"
+    if where.status is None:
+        return "list"
+    return _LISTINGS.get(where.status, "list")
 
 
 def lost(

@@ -114,11 +114,11 @@ def job(row: Row) -> Job:
         finished_at=maybe_instant(row[21]),
         updated_at=instant(row[22]),
         progress=_read(row[23]),
-        meta=json.loads(row[24]),
-        errors=tuple(json.loads(row[25])),
+        meta=_read_object(row[24]),
+        errors=_read_errors(row[25]),
         state=_read(row[26]),
         result=_read(row[27]),
-        payload=json.loads(row[28]),
+        payload=_read_object(row[28]),
     )
 
 
@@ -151,6 +151,22 @@ def worker(row: Row) -> WorkerInfo:
     )
 
 
-# Text of a column whose shape the writer has checked; JSON has no narrower type.
-def _read(text: str | None) -> Any:  # noqa: ANN401
-    return None if text is None else json.loads(text)
+def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON, of the column's own shape
+    """Read a column of JSON; what somebody has written there by hand, as it is."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        # One row must not fail the claim or the page that it is in.
+        return text
+
+
+def _read_object(text: str) -> Mapping[str, JSON]:
+    value = _read(text)
+    return value if isinstance(value, dict) else {"unreadable": text}
+
+
+def _read_errors(text: str) -> tuple[Mapping[str, JSON], ...]:
+    value = _read(text)
+    return tuple(value) if isinstance(value, list) else ({"unreadable": text},)

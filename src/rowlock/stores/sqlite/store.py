@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         TaskInfo,
         WorkerInfo,
     )
-    from rowlock.stores.sqlite.connection import Trace
     from rowlock.stores.news import Subscription
+    from rowlock.stores.sqlite.connection import Trace
 
 _NO_TIME = timedelta(0)
 
@@ -114,16 +114,17 @@ class SQLiteStore:
     ) -> Claimed:
         """Take due jobs for this worker; see `Store.claim`."""
         self._database.grace.learn(lease)
-        choose = partial(claiming.choose, demand=demand, turn=next(self._turns))
+        turn = next(self._turns)
         return await self._database.write(
             partial(
                 claiming.claim,
-                choose=choose,
+                demand=demand,
+                turn=turn,
                 worker=worker,
                 lease=rows.to_span(lease),
                 alone=alone,
             ),
-            peek=partial(claiming.peek, choose=choose),
+            peek=partial(claiming.peek, demand=demand, turn=turn),
         )
 
     async def renew(

@@ -14,7 +14,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -50,7 +50,8 @@ class Work(Generic[R]):
     One piece of work and who waits for it.
 
     `peek` runs outside a transaction of writing; what it answers is the answer, unless
-    it is `PENDING`. `run` runs inside one. `news` says that it may make jobs pending.
+    it is `PENDING`. `run` runs inside one. Without either it is answered when all that
+    was handed over before it is done. `news` says that it may make jobs pending.
     """
 
     __slots__ = ("future", "news", "peek", "run")
@@ -106,6 +107,8 @@ class Thread:
         self._inbox: SimpleQueue[Work[Any] | None] = SimpleQueue()
         self._gate = threading.Lock()  # nothing may follow the None that ends it
         self._is_ended = False
+        self._batch: list[Work[Any]] = []
+        self._file: tuple[int, int] | None = None
         self.connected: Future[None] = _uncancellable()
         self.ended: Future[None] = _uncancellable()
         # A daemon, so that a program that forgets to close still ends; what it had
@@ -119,8 +122,8 @@ class Thread:
 
     def start(self) -> None:
         """Connect; `connected` tells when, or why not."""
-        _live.add(self)
         self._thread.start()
+        _threads.add(self)
 
     def submit(self, work: Work[R]) -> Future[R]:
         """Hand work over, from any thread."""
@@ -144,31 +147,41 @@ class Thread:
         return self.ended
 
     def _run(self) -> None:
-        failure: BaseException | None = None
         try:
-            # Held by this frame alone: a forked child has neither, and SQLite forbids
-            # it even to close what its parent has open.
-            connection = self._connect()
-            with contextlib.closing(connection):
-                if self._between is not None:
-                    self._between.look(connection)
-                self.connected.set_result(None)
-                while (batch := self._take(connection)) is not None:
-                    self._serve(connection, batch)
+            self._live()
+        except sqlite3.Error as error:
+            self._die(self._translated(error))
         except BaseException as error:  # noqa: BLE001 - handed to who waits for it
-            failure = error
+            self._die(error)
+        finally:
+            self.ended.set_result(None)
+
+    def _live(self) -> None:
+        # Held by frames of this thread alone: a forked child has none of them, and
+        # SQLite forbids it even to close what its parent has open.
+        with contextlib.closing(self._connect()) as connection:
+            self._file = connections.file_of(self._path)
+            if self._between is not None:
+                self._between.look(connection)
+            self.connected.set_result(None)
+            try:
+                while self._take(connection):
+                    self._serve(connection, self._batch)
+                    # An idle thread would keep the jobs.
+                    self._batch = []
+            finally:
+                if self._between is not None:
+                    self._between.close()
+
+    def _die(self, failure: BaseException) -> None:
         with self._gate:
             self._is_ended = True
-        if failure is not None:
-            if not self.connected.done():
-                self.connected.set_exception(failure)
-            _fail(self._drain(), failure)
-        if self._between is not None:
-            self._between.close()
-        self.ended.set_result(None)
+        if not self.connected.done():
+            self.connected.set_exception(failure)
+        _fail([*self._batch, *self._drain()], failure)
 
-    def _take(self, connection: sqlite3.Connection) -> list[Work[Any]] | None:
-        """Wait for work, and look around meanwhile; None is the end."""
+    def _take(self, connection: sqlite3.Connection) -> bool:
+        """Wait for work, and look around meanwhile; False at the end."""
         while True:
             due_in = None if self._between is None else self._between.due_in()
             if self._between is not None and due_in is not None and due_in <= 0:
@@ -179,16 +192,16 @@ class Thread:
             except Empty:
                 continue
             if first is None:
-                return None
-            batch = [first]
+                return False
+            self._batch = [first]
             with contextlib.suppress(Empty):
-                while len(batch) < _BATCH:
+                while len(self._batch) < _BATCH:
                     work = self._inbox.get_nowait()
                     if work is None:
                         self._inbox.put(None)  # nothing follows it, so it comes next
                         break
-                    batch.append(work)
-            return batch
+                    self._batch.append(work)
+            return True
 
     def _drain(self) -> list[Work[Any]]:
         drained = []
@@ -205,13 +218,22 @@ class Thread:
     def _serve(
         self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
     ) -> None:
+        if connections.file_of(self._path) != self._file:
+            # What is written would be gone with the old file. This thread ends, and
+            # the next that is needed opens the new one.
+            msg = (
+                f"The database {self._path} was deleted or replaced while it was open:"
+                " nothing was written. Try again, and it is opened anew."
+            )
+            raise StoreUnavailable(msg)
         writes = [
             work
             for work in batch
             if work.future.set_running_or_notify_cancel()
             and not self._is_answered(connection, work)
         ]
-        if not writes:
+        if all(work.run is None for work in writes):
+            _resolve((work, None) for work in writes)
             return
         try:
             connections.begin(connection)
@@ -224,15 +246,15 @@ class Thread:
     def _is_answered(self, connection: sqlite3.Connection, work: Work[Any]) -> bool:
         """Answer without a transaction of writing where that will do."""
         if work.peek is None:
-            if work.run is None:
-                work.future.set_result(None)
-            return work.run is None
+            return False
         try:
             connection.execute("BEGIN")
             try:
                 answer = work.peek(connection, self._now())
             finally:
-                connection.execute("COMMIT")
+                # An error of the disk has ended it already.
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
         except sqlite3.Error as error:
             if work.run is not None and errors.is_locked(error):
                 return False
@@ -257,7 +279,7 @@ class Thread:
                 _fail([work], failure)
             else:
                 # All is rolled back: it was alone, or SQLite itself gave up.
-                _fail((each for each in writes if not each.future.done()), failure)
+                _fail(writes, failure)
                 return
         try:
             connection.execute("COMMIT")
@@ -270,8 +292,7 @@ class Thread:
             return
         if self._between is not None and answers:
             self._between.committed(news=any(work.news for work, _ in answers))
-        for work, answer in answers:
-            work.future.set_result(answer)
+        _resolve(answers)
 
     def _attempt(
         self, connection: sqlite3.Connection, work: Work[Any], *, alone: bool
@@ -312,9 +333,16 @@ def closed(path: str) -> StoreUnavailable:
     return StoreUnavailable(f"The store {path} is closed: open it first.")
 
 
+def _resolve(answers: Iterable[tuple[Work[Any], Any]]) -> None:
+    for work, answer in answers:
+        work.future.set_result(answer)
+
+
 def _fail(works: Iterable[Work[Any]], error: BaseException) -> None:
+    """Tell those who still wait for an answer."""
     for work in works:
-        work.future.set_exception(error)
+        with contextlib.suppress(InvalidStateError):
+            work.future.set_exception(error)
 
 
 def _uncancellable() -> Future[None]:
@@ -325,11 +353,11 @@ def _uncancellable() -> Future[None]:
     return future
 
 
-_live: WeakSet[Thread] = WeakSet()
+_threads: WeakSet[Thread] = WeakSet()
 
 if hasattr(os, "register_at_fork"):
     # A child has none of its parent's threads to wait for.
-    os.register_at_fork(after_in_child=_live.clear)
+    os.register_at_fork(after_in_child=_threads.clear)
 
 
 @atexit.register
@@ -340,6 +368,6 @@ def _flush() -> None:
     The threads run on: a program's own exit hook may still enqueue, and since Python
     3.12 it can't start another thread.
     """
-    for thread in tuple(_live):
+    for thread in tuple(_threads):
         with contextlib.suppress(StoreUnavailable, FutureTimeout):
             thread.submit(Work(None)).result(_EXIT_PATIENCE)

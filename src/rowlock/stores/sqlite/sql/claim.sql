@@ -1,6 +1,6 @@
 -- Takes these jobs for a worker, in no order (laws 3, 5). Under the write lock, in
--- which they were chosen.
-UPDATE rowlock_rows
+-- which they were chosen. By id only: the planner would read all pending jobs.
+UPDATE rowlock_rows NOT INDEXED
 SET
     status = 'running',
     claims = claims + 1,

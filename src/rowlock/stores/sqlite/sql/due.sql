@@ -2,7 +2,7 @@
 -- past its expires_at is left to expire, unless it has been started before.
 -- Needs rowlock_pending. A claim runs it under the write lock.
 SELECT run_at, id
-FROM rowlock_rows
+FROM rowlock_rows INDEXED BY rowlock_pending
 WHERE status = 'pending' AND queue = :queue AND priority = :priority AND task = :task
     AND run_at <= :now AND (run_at, id) > (:after_run_at, :after_id)
     AND (expires_at IS NULL OR expires_at > :now OR attempts > 0)

@@ -3,7 +3,7 @@
 UPDATE rowlock_rows
 SET status = 'cancelled', finished_at = :now, updated_at = :now
 WHERE id IN (
-    SELECT id FROM rowlock_rows
+    SELECT id FROM rowlock_rows INDEXED BY rowlock_expiring
     WHERE status = 'pending' AND attempts = 0 AND expires_at IS NOT NULL
         AND expires_at <= :now
     ORDER BY expires_at

@@ -4,20 +4,20 @@
 -- unknown tasks and jobs planned for later cost nothing (law 16). Locks nothing.
 WITH RECURSIVE firsts (id) AS (
     SELECT (
-        SELECT id FROM rowlock_rows
+        SELECT id FROM rowlock_rows INDEXED BY rowlock_pending
         WHERE status = 'pending' AND queue = :queue
         ORDER BY priority DESC, task, run_at, id LIMIT 1
     )
     UNION ALL
     SELECT coalesce(
         (
-            SELECT other.id FROM rowlock_rows AS other
+            SELECT other.id FROM rowlock_rows AS other INDEXED BY rowlock_pending
             WHERE other.status = 'pending' AND other.queue = :queue
                 AND other.priority = line.priority AND other.task > line.task
             ORDER BY other.task, other.run_at, other.id LIMIT 1
         ),
         (
-            SELECT other.id FROM rowlock_rows AS other
+            SELECT other.id FROM rowlock_rows AS other INDEXED BY rowlock_pending
             WHERE other.status = 'pending' AND other.queue = :queue
                 AND other.priority < line.priority
             ORDER BY other.priority DESC, other.task, other.run_at, other.id LIMIT 1
@@ -31,7 +31,8 @@ SELECT
     line.task,
     line.run_at,
     (
-        SELECT min(later.run_at) FROM rowlock_rows AS later
+        SELECT min(later.run_at)
+        FROM rowlock_rows AS later INDEXED BY rowlock_pending
         WHERE later.status = 'pending' AND later.queue = :queue
             AND later.priority = line.priority AND later.task = line.task
             AND later.run_at > :now

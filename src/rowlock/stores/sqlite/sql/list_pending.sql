@@ -1,5 +1,5 @@
--- Ids of pending jobs that fit, newest first. Needs rowlock_pending: few among many finished
--- ones are found without reading those. Locks nothing.
+-- Ids of pending jobs that fit, newest first. Needs rowlock_pending: few among many
+-- finished ones are found without reading those. Locks nothing.
 SELECT id FROM rowlock_rows INDEXED BY rowlock_pending
 WHERE status = 'pending'
     AND id < coalesce(:after, 9223372036854775807)

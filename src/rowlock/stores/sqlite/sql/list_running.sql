@@ -1,5 +1,5 @@
--- Ids of running jobs that fit, newest first. Needs rowlock_leases: few among many finished
--- ones are found without reading those. Locks nothing.
+-- Ids of running jobs that fit, newest first. Needs rowlock_leases, since running jobs
+-- are few. Locks nothing.
 SELECT id FROM rowlock_rows INDEXED BY rowlock_leases
 WHERE status = 'running'
     AND id < coalesce(:after, 9223372036854775807)

@@ -1,0 +1,91 @@
+"""Where an app finds its database, and what it says of one that it can't use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowlock import App, ConfigError, UsageError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, and an environment that names no database."""
+    for variable in ("ROWLOCK_DATABASE_URL", "DATABASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_app_without_a_url_has_a_file_in_the_working_folder(folder: Path) -> None:
+    assert App().url == f"sqlite:///{folder}/rowlock.db"
+
+
+def test_the_environment_comes_before_the_default_and_rowlocks_own_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///of-all.db")
+    assert App().url == f"sqlite:///{folder}/of-all.db"
+    monkeypatch.setenv("ROWLOCK_DATABASE_URL", "sqlite:///of-rowlock.db")
+    assert App().url == f"sqlite:///{folder}/of-rowlock.db"
+
+
+def test_what_the_program_says_comes_before_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROWLOCK_DATABASE_URL", "sqlite:///of-rowlock.db")
+    assert App("sqlite:///said.db").url == f"sqlite:///{folder}/said.db"
+
+
+def test_an_empty_variable_is_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROWLOCK_DATABASE_URL", "")
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///of-all.db")
+    assert App().url == f"sqlite:///{folder}/of-all.db"
+
+
+def test_a_scheme_without_a_store_is_refused_when_the_app_is_built() -> None:
+    with pytest.raises(ConfigError) as refused:
+        App("mongodb://user:secret@host/jobs")
+
+    assert "There is no store for mongodb://" in str(refused.value)
+    assert "sqlite://" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_an_app_that_is_only_built_makes_no_file(folder: Path) -> None:
+    App()
+
+    assert list(folder.iterdir()) == []
+
+
+async def test_an_app_connects_at_its_first_call_and_again_after_a_close(
+    folder: Path,
+) -> None:
+    app = App("sqlite:///jobs.db")
+
+    @app.task
+    async def step() -> None: ...
+
+    assert await step.enqueue() == 1
+    assert (folder / "jobs.db").exists()
+    await app.close()
+    await app.close()
+    assert await step.enqueue() == 2
+    assert (await app.get(1)).task == "step"
+    await app.close()
+
+
+@pytest.mark.parametrize("value", [KeyError, "KeyError", [KeyError("x")], [SystemExit]])
+def test_dead_on_takes_exception_classes_only(value: object) -> None:
+    with pytest.raises(UsageError, match="dead_on= takes a list of exception classes"):
+        App("sqlite://").task(dead_on=value)  # type: ignore[call-overload]  # refused
+
+
+def test_an_empty_name_is_refused_and_not_taken_for_none() -> None:
+    def step() -> None: ...
+
+    with pytest.raises(UsageError, match="name= takes a text that isn't empty"):
+        App("sqlite://").task(name="")(step)
