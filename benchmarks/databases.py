@@ -59,7 +59,7 @@ class Place:
                 drop(admin, name)
 
     def server_cpu_s(self) -> float | None:
-        """Tell what the server and its children have burnt; None where it isn't here."""
+        """Tell what the server and its children have burnt; None if it isn't here."""
         if self.server is None:
             return None
         total = 0.0

@@ -7,10 +7,11 @@ but can't be removed yet, and over jobs of unknown tasks. It is a hint, which a 
 one makes hide jobs. So a bound
 
 - is never younger than the store's now - 1 s, so that short transactions hide nothing;
-- falls back to what another process tells of, and to the beginning on every doubt: after
-  a resume, where the clock went back, where wake-ups may have been missed;
+- falls back to what another process tells of, and to the beginning on every doubt:
+  after a resume, where the clock went back, where wake-ups may have been missed;
 - is left out by a full look, which follows a look that found less than it had room for,
-  after 20 times the cost of the last full one, between 1 s and `SAFETY_INTERVAL`.
+  after 20 times the cost of the last full one, between 1 s and `SAFETY_INTERVAL`; and
+  where no look finds less, every `SAFETY_INTERVAL`.
 
 Pure: it is told what was found, and never waits. What one set of tasks has passed by
 another may want, so each set has a view of its own.
@@ -132,12 +133,14 @@ class Bounds:
     # Before a look
 
     def plan(
-        self, tasks: frozenset[str], queues: Collection[str] | None
+        self, tasks: frozenset[str], queues: Collection[str] | None, monotonic: float
     ) -> Plan | None:
         """Plan a bounded look; None where only a full one will do."""
         with self._lock:
             view = self._views.get(tasks)
             if view is None or not view.covers_queues(queues):
+                return None
+            if view.full_at is not None and monotonic - view.full_at >= SAFETY_INTERVAL:
                 return None
             self._views.move_to_end(tasks)
             return view.plan(queues, self._news)
@@ -240,7 +243,7 @@ class Bounds:
     def planned(
         self, tasks: frozenset[str], plan: Plan, due: Mapping[Line, datetime]
     ) -> None:
-        """Note when the next job of each line is due; a line that is missing has none."""
+        """Note when the next job of each line is due; one that is missing has none."""
         with self._lock:
             view = self._views.get(tasks)
             if view is None:

@@ -66,7 +66,7 @@ class Claimer:
         could not see.
         """
         self._turn += 1
-        plan = self._bounds.plan(demand.tasks, demand.queues)
+        plan = self._bounds.plan(demand.tasks, demand.queues, self._monotonic())
         if plan is not None:
             look, is_sound = await self._look(session, demand, taker, plan)
             if look.claims or demand.total <= 0:
@@ -116,12 +116,16 @@ class Claimer:
     ) -> tuple[Look, bool]:
         """Take what is due, and move the bounds; False where they were in doubt."""
         servings = self._share(demand, plan)
-        look = await self._take(session, demand, taker, plan, servings)
+        look = await self._take(
+            session, demand, taker, plan, servings, total=demand.total
+        )
         exhausted = _exhausted(plan, servings, look.claims, demand.total)
         rest = demand.total - len(look.claims)
         if rest and (more := _unserved(demand, plan, servings, look.claims)):
             try:
-                further = await self._take(session, demand, taker, plan, more, rest)
+                further = await self._take(
+                    session, demand, taker, plan, more, total=rest
+                )
             except StoreError:
                 # What the first statement took is ours all the same.
                 pass
@@ -150,7 +154,8 @@ class Claimer:
         taker: Taker,
         plan: Plan,
         servings: Sequence[Serving],
-        total: int | None = None,
+        *,
+        total: int,
     ) -> Look:
         """Run the claim once."""
         served = {serving.queue: turn for turn, serving in enumerate(servings)}
@@ -165,7 +170,7 @@ class Claimer:
             priorities=rows.numbers([line.priority for line in lines]),
             after_ats=rows.instants([place.at for place in after]),
             after_ids=rows.numbers([place.id for place in after]),
-            total=str(demand.total if total is None else total),
+            total=str(total),
             lease=str(rows.micros(taker.lease)),
             worker=taker.worker,
             alone=str(taker.alone),

@@ -41,10 +41,14 @@ class Announced(Protocol[A_co]):
     """An answer, and the news that come with it."""
 
     @property
-    def answer(self) -> A_co: ...
+    def answer(self) -> A_co:
+        """The answer."""
+        ...
 
     @property
-    def arrivals(self) -> Sequence[Arrival]: ...
+    def arrivals(self) -> Sequence[Arrival]:
+        """News of jobs that are due, or will be."""
+        ...
 
 
 @dataclass(slots=True)

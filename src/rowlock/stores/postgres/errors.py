@@ -79,6 +79,11 @@ def translate(
         and isinstance(error, (pg.OperationalError, pg.InterfaceError))
     ):
         return _broken(error, shown, commits=commits)
+    return _refused(error, shown)
+
+
+def _refused(error: pg.Error, shown: str) -> RowlockError:
+    """Say why the server refused a statement."""
     # A row that breaks a CHECK names it.
     if isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None:
         return NoPartition(f"The history of {shown} lacks a partition.")

@@ -18,6 +18,10 @@ from rowlock.stores.postgres.sessions import Row, Session
 LAST_ERROR = 1000  # characters of `last_error`
 _TRIES = 3
 
+# Longer than a renewal or a cancel takes, and no longer: a worker's other outcomes
+# wait meanwhile.
+_PATIENCE = "100ms"
+
 
 class Finished(NamedTuple):
     """An answer an outcome, in their order, and the news of jobs that are due again."""
@@ -53,8 +57,8 @@ async def finish(session: Session, outcomes: Sequence[Outcome]) -> Finished:
     """
     Write these outcomes where their claim holds, then the jobs they spawn.
 
-    A row that is locked for a moment is waited for, apart from the others; for longer,
-    its outcome is answered with the claim that still runs.
+    A row that is locked for a moment is waited for, apart from the others; what is
+    locked for longer is answered so (`Settled.is_locked`).
     """
     # A second outcome of a claim meets what the first one wrote.
     first: dict[ClaimKey, Outcome] = {}
@@ -92,6 +96,7 @@ async def _write(
                 return await _write_once(session, outcomes)
             async with session.transaction():
                 if wait:
+                    await session.run("patience", span=_PATIENCE)
                     await session.run("lock", ids=rows.numbers(ids))
                 return await _write_once(session, outcomes)
         except NoPartition:

@@ -41,7 +41,7 @@ class PostgresLent:
         if isinstance(connection, Connection):
             msg = (
                 "A psycopg.Connection is synchronous, so it can't be lent to an awaited"
-                " enqueue: call enqueue_sync with it, or lend a psycopg.AsyncConnection."
+                " enqueue: call enqueue_sync with it, or lend an AsyncConnection."
             )
             raise WrongConnection(msg)
         if not isinstance(connection, AsyncConnection):

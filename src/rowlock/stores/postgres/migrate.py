@@ -84,12 +84,13 @@ async def migrate(session: Session, schema: str, shown: str) -> Sequence[Migrati
                 await session.run("lock_migrations")
                 applied = await _apply(session, schema, shown)
                 await session.run("make_partitions")
-            return applied
         except Locked:
             if not left:
                 raise
             # Between two tries those who wait behind us for the same lock get it.
             await asyncio.sleep(_PAUSE)
+        else:
+            return applied
     return ()
 
 

@@ -32,6 +32,13 @@ class Answered(NamedTuple):
     arrivals: tuple[Arrival, ...] = ()
 
 
+class Left(NamedTuple):
+    """How a job stands to which a verb did nothing, and whether it was in its way."""
+
+    status: Status | None
+    is_locked: bool
+
+
 # Runs a verb's statement on ids in their order; the rows begin with the job's id.
 Verb = Callable[[Sequence[int]], Awaitable[Sequence[Row]]]
 
@@ -43,14 +50,12 @@ async def cancel(session: Session, ids: Sequence[int], *, by: str) -> Answered:
     async def run(chosen: Sequence[int]) -> Sequence[Row]:
         return await session.run("cancel", ids=rows.numbers(chosen), act=act)
 
-    done, stands, _ = await _patiently(
-        session, ids, run, {Status.PENDING, Status.RUNNING}
-    )
+    done, left = await _patiently(session, ids, run, {Status.PENDING, Status.RUNNING})
     answers = {
         job_id: Answer(job_id=job_id, done=True, status=Status(status))
         for job_id, status in done.values()
     }
-    return Answered(_answers(ids, answers, stands))
+    return Answered(_answers(ids, answers, left))
 
 
 async def replay(
@@ -67,11 +72,9 @@ async def replay(
             delay=str(rows.micros(delay)),
         )
 
-    done, stands, _ = await _patiently(
-        session, ids, run, {Status.FAILED, Status.CANCELLED}
-    )
-    if blocked := [row[0] for row in done.values() if row[1] is not None]:
-        stands = {**stands, **await _stands(session, blocked)}
+    done, left = await _patiently(session, ids, run, {Status.FAILED, Status.CANCELLED})
+    blocked = [row[0] for row in done.values() if row[1] is not None]
+    stands = await _stands(session, blocked) if blocked else {}
     answers = {
         job_id: Answer(job_id=job_id, done=True, status=Status.PENDING)
         if blocked_by is None
@@ -84,7 +87,7 @@ async def replay(
         for job_id, blocked_by, *_ in done.values()
     }
     return Answered(
-        _answers(ids, answers, stands),
+        _answers(ids, answers, left),
         tuple(
             Arrival(Line(queue, priority), run_at, run_at)
             for _, blocked_by, queue, priority, run_at in done.values()
@@ -119,13 +122,13 @@ async def move(
             delay=None if delay is None else str(rows.micros(delay)),
         )
 
-    done, stands, _ = await _patiently(session, ids, run, {Status.PENDING})
+    done, left = await _patiently(session, ids, run, {Status.PENDING})
     answers = {
         job_id: Answer(job_id=job_id, done=True, status=Status.PENDING)
         for job_id in done
     }
     return Answered(
-        _answers(ids, answers, stands),
+        _answers(ids, answers, left),
         tuple(
             Arrival(Line(queue, priority), run_at, run_at)
             for _, queue, priority, run_at in done.values()
@@ -139,11 +142,11 @@ async def delete(session: Session, ids: Sequence[int]) -> Answered:
     async def run(chosen: Sequence[int]) -> Sequence[Row]:
         return await session.run("delete", ids=rows.numbers(chosen))
 
-    done, stands, _ = await _patiently(
+    done, left = await _patiently(
         session, ids, run, {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
     )
     answers = {job_id: Answer(job_id=job_id, done=True, status=None) for job_id in done}
-    return Answered(_answers(ids, answers, stands))
+    return Answered(_answers(ids, answers, left))
 
 
 async def pause(
@@ -172,25 +175,33 @@ async def pause(
 
 async def _patiently(
     session: Session, ids: Sequence[int], run: Verb, may: Collection[Status]
-) -> tuple[Mapping[int, Row], Mapping[int, Status], Collection[int]]:
+) -> tuple[Mapping[int, Row], Mapping[int, Left]]:
     """
     Run a verb, and once more for the rows that were locked.
 
-    Gives its rows by job, how the others stand, and which of them stayed locked.
+    Gives its rows by job, and how the others stand.
     """
     ordered = sorted(set(ids))
     done = await _firmly(session, ordered, run)
-    stands: Mapping[int, Status] = {}
-    locked: Sequence[int] = ()
-    if len(done) < len(ordered):
-        stands = await _stands(session, [i for i in ordered if i not in done])
-        locked = [job_id for job_id, status in stands.items() if status in may]
+    left = await _left(session, ordered, done, may)
+    locked = [job_id for job_id, each in left.items() if each.is_locked]
     if locked:
-        with contextlib.suppress(Locked) if done else contextlib.nullcontext():
-            done = {**done, **await _firmly(session, sorted(locked), run, wait=True)}
-        stands = await _stands(session, [i for i in ordered if i not in done])
-        locked = [job_id for job_id, status in stands.items() if status in may]
-    return done, stands, locked
+        with contextlib.suppress(Locked):
+            done = {**done, **await _firmly(session, locked, run, wait=True)}
+        left = await _left(session, ordered, done, may)
+    return done, left
+
+
+async def _left(
+    session: Session,
+    ids: Sequence[int],
+    done: Mapping[int, Row],
+    may: Collection[Status],
+) -> dict[int, Left]:
+    """Tell how those stand that the verb passed by: what it may change was locked."""
+    left = [job_id for job_id in ids if job_id not in done]
+    stands = await _stands(session, left) if left else {}
+    return {job_id: Left(status, status in may) for job_id, status in stands.items()}
 
 
 async def _firmly(
@@ -219,11 +230,12 @@ async def _stands(session: Session, ids: Collection[int]) -> dict[int, Status]:
 
 
 def _answers(
-    ids: Sequence[int], answers: Mapping[int, Answer], stands: Mapping[int, Status]
+    ids: Sequence[int], answers: Mapping[int, Answer], left: Mapping[int, Left]
 ) -> tuple[Answer, ...]:
     """Answer for every id; a job that nothing was done to, with how it stands."""
-    return tuple(
-        answers.get(job_id)
-        or Answer(job_id=job_id, done=False, status=stands.get(job_id))
-        for job_id in ids
-    )
+    return tuple(answers.get(job_id) or _not_done(job_id, left) for job_id in ids)
+
+
+def _not_done(job_id: int, left: Mapping[int, Left]) -> Answer:
+    status, is_locked = left.get(job_id, Left(None, is_locked=False))
+    return Answer(job_id=job_id, done=False, status=status, is_locked=is_locked)
