@@ -13,6 +13,7 @@ import pytest
 
 from rowlock import App, Filter, Status
 from rowlock._store import Demand
+from tests.conformance.stores import CASES
 from tests.endings import all_over, finished, known, reached
 from tests.journal import Gate, Journal
 from tests.programs import gated
@@ -20,6 +21,9 @@ from tests.workers import ROOT, Workers
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "shared_case", [case for case in CASES if case.name == "sqlite-file"], indirect=True
+)
 async def test_b143_8_processes_at_everything_meet_no_lock_error(
     app: App, journal: Journal, workers: Workers, scale: int
 ) -> None:

@@ -123,9 +123,9 @@ def test_a_close_beside_other_calls_leaves_nobody_waiting(door: App) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_an_app_works_on_both_sides_of_a_fork(door: App) -> None:
+def test_an_app_works_on_both_sides_of_a_fork(door: App, database_url: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.programs.forks", door.url],
+        [sys.executable, "-m", "tests.programs.forks", database_url],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -9,6 +9,8 @@ import time
 from contextlib import closing
 from datetime import timedelta
 
+import psycopg
+
 from rowlock import App, Status, current_attempt
 from rowlock._events import (
     AttemptReleased,
@@ -246,8 +248,10 @@ async def have_started(told: list[Event], count: int) -> None:
 
 def abandoned(url: str) -> list[int]:
     """Read which claims are marked, as an operator could."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url) as own:
+            in_schema = own.execute("SELECT id FROM rowlock.jobs WHERE abandoned")
+            return sorted(job_id for (job_id,) in in_schema)
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-        found = connection.execute(
-            "SELECT id FROM rowlock_jobs WHERE abandoned ORDER BY id"
-        )
-        return [job_id for (job_id,) in found]
+        found = connection.execute("SELECT id FROM rowlock_jobs WHERE abandoned")
+        return sorted(job_id for (job_id,) in found)

@@ -8,6 +8,7 @@ ends with it.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import threading
@@ -35,6 +36,7 @@ R = TypeVar("R")
 A_co = TypeVar("A_co", covariant=True)
 
 _CLOSING = 5.0  # seconds for another thread's loop to close its connections
+_EXITING = 1.0  # the same while the interpreter exits
 
 
 class Announced(Protocol[A_co]):
@@ -246,6 +248,15 @@ class Database:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(home.listener.stop)
 
+    def at_exit(self) -> None:
+        """Tell what is still to be told, and close what the program left open."""
+        for loop, home in tuple(self._homes.items()):
+            if loop.is_running():
+                closing = asyncio.run_coroutine_threadsafe(_close(home), loop)
+                with contextlib.suppress(TimeoutError, RuntimeError):
+                    closing.result(_EXITING)
+            home.pool.drop()
+
     def after_fork(self) -> None:
         """Begin anew in a forked child, without a touch on its parent's connections."""
         _parents.extend(self._homes.values())
@@ -280,5 +291,11 @@ def _after_fork() -> None:
         database.after_fork()
 
 
+def _at_exit() -> None:
+    for database in tuple(_databases):
+        database.at_exit()
+
+
+atexit.register(_at_exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
