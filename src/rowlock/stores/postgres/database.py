@@ -12,20 +12,25 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+import psycopg
+from psycopg.conninfo import make_conninfo
+
 from rowlock._clock import Clock, SystemClock
 from rowlock._errors import StoreError
 from rowlock.stores.grace import Grace
 from rowlock.stores.news import News
 from rowlock.stores.postgres import migrate, notify, sessions
-from rowlock.stores.postgres.address import Address, Parameters
+from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.bounds import Arrival, Bounds
 from rowlock.stores.postgres.claim import Claimer
+from rowlock.stores.postgres.errors import Forbidden
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
 from rowlock.stores.postgres.pool import Pool, closed
@@ -37,6 +42,7 @@ A_co = TypeVar("A_co", covariant=True)
 
 _CLOSING = 5.0  # seconds for another thread's loop to close its connections
 _EXITING = 1.0  # the same while the interpreter exits
+_LOOK = 0.005
 
 
 class Announced(Protocol[A_co]):
@@ -59,7 +65,6 @@ class Home:
 
     pool: Pool
     teller: Teller
-    listener: Listener
     alarm: asyncio.TimerHandle | None = None
 
 
@@ -84,6 +89,7 @@ class Database:
         self._homes: WeakKeyDictionary[asyncio.AbstractEventLoop, Home] = (
             WeakKeyDictionary()
         )
+        self._listener: Listener | None = None
         self.is_open = False
         self.identity: Row | None = None  # of the server and database, once open
         self.grace = Grace(self._clock)
@@ -97,7 +103,10 @@ class Database:
             return
         home = await self._home()
         async with home.pool.session() as session:
-            await migrate.check(session, self.shown)
+            try:
+                await migrate.check(session, self.shown)
+            except Forbidden as error:
+                raise migrate.forbidden(session, self.shown, error) from error
             (self.identity,) = await session.run("identity")
         self.is_open = True
 
@@ -160,13 +169,10 @@ class Database:
 
     # Connections
 
-    async def connect(self, parameters: Parameters | None = None) -> Session:
+    async def connect(self) -> Session:
         """Open a connection of our own."""
         return await sessions.connect(
-            self._address.parameters if parameters is None else parameters,
-            self.statements,
-            self._given_clock,
-            self.shown,
+            self._address.parameters, self.statements, self._given_clock, self.shown
         )
 
     async def close(self) -> None:
@@ -175,21 +181,30 @@ class Database:
             homes = dict(self._homes)
             self._homes.clear()
             self.is_open = False
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.stop()
+            await asyncio.to_thread(listener.join, _CLOSING)
         here = asyncio.get_running_loop()
         for loop, home in homes.items():
             if loop is here:
                 await _close(home)
-            elif loop.is_running():
-                closing = asyncio.run_coroutine_threadsafe(_close(home), loop)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(asyncio.wrap_future(closing), _CLOSING)
             else:
-                home.listener.stop()
+                is_closed = _close_there(home, loop)
+                until = time.monotonic() + _CLOSING
+                # That loop may end before it could set an event of ours.
+                while not is_closed() and time.monotonic() < until:  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK)
                 home.pool.drop()
 
-    async def listen(self) -> None:
-        """See that the running loop listens."""
-        (await self._home()).listener.start()
+    def listen(self) -> None:
+        """See that somebody listens."""
+        listener = self._listener
+        if listener is not None and listener.is_live:
+            return
+        with self._lock:
+            if self.is_open and (self._listener is None or not self._listener.is_live):
+                self._listener = Listener(self._connect_to_listen, self._heard)
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""
@@ -216,15 +231,24 @@ class Database:
         home = self._homes.get(loop)
         if home is None:
             pool = Pool(self.connect, self.shown)
-            home = Home(
-                pool,
-                Teller(partial(self._send_apart, pool)),
-                Listener(partial(self.connect, self._address.direct), self._heard),
-            )
+            home = Home(pool, Teller(partial(self._send_apart, pool)))
             await pool.start(partial(_end, home))
             with self._lock:
                 self._homes[loop] = home
         return home
+
+    def _connect_to_listen(self) -> psycopg.Connection[Row]:
+        connection = psycopg.Connection[Row].connect(
+            make_conninfo(**self._address.direct, client_encoding="utf8"),
+            autocommit=True,
+        )
+        try:
+            connection.execute(self.statements["session"])
+            connection.execute(self.statements["listen"])
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _heard(self, payload: str | None) -> None:
         self.hear(None if payload is None else notify.read(payload))
@@ -239,27 +263,28 @@ class Database:
             raise closed(self.shown)
 
     def _sleepers_changed(self) -> None:
-        if self.news.is_wanted:
-            return
-        with self._lock:
-            homes = dict(self._homes)
-        for loop, home in homes.items():
-            # A loop that is closed has closed its connections.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(home.listener.stop)
+        """Listen no longer than anybody sleeps."""
+        if not self.news.is_wanted:
+            with self._lock:
+                listener, self._listener = self._listener, None
+            if listener is not None:
+                listener.stop()
 
     def at_exit(self) -> None:
         """Tell what is still to be told, and close what the program left open."""
+        if (listener := self._listener) is not None:
+            listener.stop()
+            listener.join(_EXITING)
         for loop, home in tuple(self._homes.items()):
-            if loop.is_running():
-                closing = asyncio.run_coroutine_threadsafe(_close(home), loop)
-                with contextlib.suppress(TimeoutError, RuntimeError):
-                    closing.result(_EXITING)
+            is_closed = _close_there(home, loop)
+            until = time.monotonic() + _EXITING
+            while not is_closed() and time.monotonic() < until:
+                time.sleep(_LOOK)
             home.pool.drop()
 
     def after_fork(self) -> None:
         """Begin anew in a forked child, without a touch on its parent's connections."""
-        _parents.extend(self._homes.values())
+        _parents.append((*self._homes.values(), self._listener))
         self._forget()
 
 
@@ -274,16 +299,29 @@ async def _close(home: Home) -> None:
     await home.pool.close()
 
 
+def _close_there(home: Home, loop: asyncio.AbstractEventLoop) -> Callable[[], bool]:
+    """Have another thread's loop close its connections; ask the answer whether."""
+    closing: list[asyncio.Task[None]] = []
+
+    def begin() -> None:
+        closing.append(loop.create_task(_close(home)))
+
+    if loop.is_running():
+        # It may end in this moment, and then closes what it has by itself.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(begin)
+    return lambda: not loop.is_running() or any(task.done() for task in closing)
+
+
 async def _end(home: Home) -> None:
     if home.alarm is not None:
         home.alarm.cancel()
-    await home.listener.stopped()
     await home.teller.flush()
 
 
 _databases: WeakSet[Database] = WeakSet()
 # What a forked child has of its parent's: kept, so that it is never closed.
-_parents: list[Home] = []
+_parents: list[object] = []
 
 
 def _after_fork() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rowlock._job import NewJob
 from rowlock.stores.postgres import rows
@@ -23,12 +23,43 @@ class Added(NamedTuple):
 
 NOTHING = Added((), ())
 
+# Of one statement: characters of payloads, and jobs. An array holds 1 GB at most.
+LARGEST = 64 * 2**20
+MOST = 10_000
+
+R = TypeVar("R")
+
 
 async def enqueue(session: Session, jobs: Sequence[NewJob]) -> Added:
-    """Add jobs in the order given (laws 1, 10)."""
-    if not jobs:
-        return NOTHING
-    return added(jobs, await session.run(operation(jobs), **values(jobs)))
+    """Add jobs in the order given, all or none (laws 1, 10)."""
+    parts = list(portions(jobs, lambda job: len(job.payload)))
+    if len(parts) > 1 and not session.is_in_transaction:
+        async with session.transaction():
+            return await _enqueue(session, parts)
+    return await _enqueue(session, parts)
+
+
+async def _enqueue(session: Session, parts: Sequence[Sequence[NewJob]]) -> Added:
+    found = [
+        added(jobs, await session.run(operation(jobs), **values(jobs)))
+        for jobs in parts
+    ]
+    return Added(
+        tuple(job_id for part in found for job_id in part.answer),
+        tuple(arrival for part in found for arrival in part.arrivals),
+    )
+
+
+def portions(items: Sequence[R], size: Callable[[R], int]) -> Iterator[Sequence[R]]:
+    """Part a batch, so that no array of a statement nears the server's limit."""
+    start, total = 0, 0
+    for place, item in enumerate(items):
+        total += size(item)
+        if place > start and (total > LARGEST or place - start >= MOST):
+            yield items[start:place]
+            start, total = place, size(item)
+    if items:
+        yield items[start:]
 
 
 def operation(jobs: Sequence[NewJob]) -> str:

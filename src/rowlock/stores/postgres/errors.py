@@ -7,6 +7,8 @@ user must correct; SchemaMismatch a schema that isn't ours; StoreError the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from psycopg import errors as pg
 
 from rowlock._errors import (
@@ -27,9 +29,29 @@ class Locked(StoreUnavailable):
     """Somebody's transaction held a lock for longer than we wait (law 18)."""
 
 
+class Forbidden(StoreError):
+    """This user has no right to what was tried."""
+
+
 class Taken(StoreError):
     """A key was taken meanwhile; never leaves this store."""
 
+
+# What this store tells apart.
+_OURS: Mapping[type[pg.Error], tuple[type[StoreError], str]] = {
+    pg.LockNotAvailable: (
+        Locked,
+        "Somebody's transaction locks a part of {}: nothing was written, try again.",
+    ),
+    pg.InsufficientPrivilege: (
+        Forbidden,
+        "The database {} doesn't let this user do that, and nothing was written.",
+    ),
+    pg.UniqueViolation: (
+        Taken,
+        "A key in {} was taken meanwhile, and nothing was written.",
+    ),
+}
 
 # By SQLSTATE, or its first two characters: what passes by itself.
 _PASSING = {
@@ -41,7 +63,6 @@ _PASSING = {
     "57014": "took too long, and was stopped",
     "57P": "is shutting down or starting",
     "58": "can't read or write its files",
-    "XX000": "was at fault",
 }
 
 # What isn't there, because the schema is another one or none.
@@ -87,13 +108,9 @@ def _refused(error: pg.Error, shown: str) -> RowlockError:
     # A row that breaks a CHECK names it.
     if isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None:
         return NoPartition(f"The history of {shown} lacks a partition.")
-    if isinstance(error, pg.UniqueViolation):
-        return Taken(f"A key in {shown} was taken meanwhile: {told(error)}.")
-    if isinstance(error, pg.LockNotAvailable):
-        return Locked(
-            f"A transaction of somebody else's locks a part of {shown}: nothing was"
-            f" written, try again. ({told(error)})"
-        )
+    for kind, (ours, sentence) in _OURS.items():
+        if isinstance(error, kind):
+            return ours(f"{sentence.format(shown)} ({told(error)})")
     state = error.sqlstate or ""
     for prefix, what in _PASSING.items():
         if state.startswith(prefix):

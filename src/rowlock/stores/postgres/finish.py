@@ -11,7 +11,7 @@ from rowlock._job import JSON, ClaimKey, NewJob, Outcome, Status
 from rowlock._store import Renewal, Settled
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Arrival, Line
-from rowlock.stores.postgres.enqueue import NOTHING, Added, enqueue
+from rowlock.stores.postgres.enqueue import NOTHING, Added, enqueue, portions
 from rowlock.stores.postgres.errors import Locked, NoPartition
 from rowlock.stores.postgres.sessions import Row, Session
 
@@ -112,6 +112,21 @@ async def make_partitions(session: Session, ids: Sequence[int]) -> None:
 
 async def _write_once(session: Session, outcomes: Sequence[Outcome]) -> Written:
     ordered = sorted(outcomes, key=lambda outcome: outcome.key)
+    parts = list(portions(ordered, lambda outcome: len(outcome.result or "")))
+    if len(parts) > 1 and not session.is_in_transaction:
+        async with session.transaction():
+            return await _write_parts(session, parts)
+    return await _write_parts(session, parts)
+
+
+async def _write_parts(session: Session, parts: Sequence[Sequence[Outcome]]) -> Written:
+    written = Written({}, {}, ())
+    for part in parts:
+        written = written.and_also(await _write_part(session, part))
+    return written
+
+
+async def _write_part(session: Session, ordered: Sequence[Outcome]) -> Written:
     errors = [_error(outcome) for outcome in ordered]
     found = await session.run(
         "finish",
@@ -128,7 +143,7 @@ async def _write_once(session: Session, outcomes: Sequence[Outcome]) -> Written:
         metas=rows.texts([rows.maybe_json(outcome.meta) for outcome in ordered]),
     )
     written = {ClaimKey(row[0], row[1]): row for row in found}
-    spawned, added = await _spawn(session, [o for o in outcomes if o.key in written])
+    spawned, added = await _spawn(session, [o for o in ordered if o.key in written])
     again = tuple(
         Arrival(Line(queue, priority), run_at, run_at)
         for _, _, _, run_at, queue, priority in found

@@ -1,97 +1,94 @@
 """
-Hearing of news: a connection of its own that listens, in the loop of who sleeps.
+Hearing of news: a thread with a connection of its own that listens.
 
-Notifications that were sent while nobody listened are gone, so each time it begins to
-listen there may be anything.
+A thread, since a handler may block the event loop: the server would wait for the reader
+of a notification, and hold back the removal of dead rows meanwhile. Notifications that
+were sent while nobody listened are gone, so each time it begins to listen there may be
+anything.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+import selectors
+import socket
+import threading
+from collections.abc import Callable
 
 import psycopg
-
-from rowlock._errors import RowlockError
-from rowlock.stores.postgres.sessions import Session
 
 _log = logging.getLogger("rowlock.store")
 
 SOONEST = 0.1  # seconds before it connects again; doubled each time
 LATEST = 5.0
 
+Connect = Callable[[], "psycopg.Connection[tuple[object, ...]]"]
+
 
 class Listener:
-    """Listens while it runs, and connects again where the connection is lost."""
+    """Listens from its start to its stop, and connects again where that is lost."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Awaitable[Session]],
-        hear: Callable[[str | None], None],
-    ) -> None:
+    def __init__(self, connect: Connect, hear: Callable[[str | None], None]) -> None:
         self._connect = connect
         self._hear = hear
-        self._task: asyncio.Task[None] | None = None
+        self._is_over = False
+        # Closed together with the last of the two ends in use: the thread's.
+        self._woken, self._wake = socket.socketpair()
+        self._wake.settimeout(0)
+        self._thread = threading.Thread(
+            target=self._serve, name="rowlock-listen", daemon=True
+        )
+        self._thread.start()
 
-    def start(self) -> None:
-        """Begin to listen, unless it does; from its loop."""
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._serve())
+    @property
+    def is_live(self) -> bool:
+        """Whether it listens, or tries to."""
+        return not self._is_over and self._thread.is_alive()
 
     def stop(self) -> None:
-        """Listen no more; from its loop."""
-        if self._task is not None:
-            self._task.cancel()
+        """Listen no more; from any thread."""
+        self._is_over = True
+        with contextlib.suppress(OSError):
+            self._wake.send(b"\0")
 
-    async def stopped(self) -> None:
-        """Stop, and wait until its connection is closed."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+    def join(self, timeout: float) -> None:
+        """Wait until it has closed its connection."""
+        self._thread.join(timeout)
 
-    async def _serve(self) -> None:
+    def _serve(self) -> None:
         pause = SOONEST
-        while True:
-            try:
-                session = await self._connect()
-            except RowlockError as error:
-                _log.debug("store.listen", extra={"rowlock": {"error": str(error)}})
-            else:
+        with self._woken, self._wake:
+            while not self._is_over:
                 try:
-                    await session.run("listen")
-                    pause = SOONEST
-                    self._hear(None)
-                    await self._read_until_lost(session)
-                except RowlockError as error:
+                    with self._connect() as connection:
+                        pause = SOONEST
+                        if not self._is_over:
+                            self._hear(None)
+                        self._read(connection)
+                except psycopg.Error as error:
                     _log.debug("store.listen", extra={"rowlock": {"error": str(error)}})
-                finally:
-                    session.drop()
-            # Spread, or all that listen to a server come back in the same instant.
-            await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spread
-            pause = min(2 * pause, LATEST)
+                # Spread, or all that listen to a server come back in one instant.
+                self._sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spread
+                pause = min(2 * pause, LATEST)
 
-    async def _read_until_lost(self, session: Session) -> None:
-        loop = asyncio.get_running_loop()
-        pgconn = session.connection.pgconn
-        socket = pgconn.socket
-        lost = loop.create_future()
-
-        def read() -> None:
-            try:
-                pgconn.consume_input()
+    def _read(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        """Hear what comes, until the connection is lost or all is over."""
+        pgconn = connection.pgconn
+        with selectors.DefaultSelector() as selector:
+            selector.register(pgconn.socket, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while not self._is_over:
+                # What came with the answer to LISTEN is there already.
                 while (notice := pgconn.notifies()) is not None:
                     self._hear(notice.extra.decode("utf-8", "replace"))
-            except psycopg.Error:
-                if not lost.done():
-                    lost.set_result(None)
+                selector.select()
+                pgconn.consume_input()
 
-        loop.add_reader(socket, read)
-        try:
-            read()  # what came while it subscribed
-            await lost
-        finally:
-            with contextlib.suppress(OSError):
-                loop.remove_reader(socket)
+    def _sleep(self, seconds: float) -> None:
+        if not self._is_over:
+            self._woken.settimeout(seconds)
+            with contextlib.suppress(TimeoutError):
+                self._woken.recv(1)
+            self._woken.settimeout(None)

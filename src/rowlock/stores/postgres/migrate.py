@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from rowlock._errors import SchemaMismatch
+from psycopg import sql
+
+from rowlock._errors import ConfigError, SchemaMismatch
 from rowlock._store import Migration
 from rowlock.stores import _sql
-from rowlock.stores.postgres.errors import Locked
+from rowlock.stores.postgres.errors import Forbidden, Locked
 from rowlock.stores.postgres.sessions import Session
 from rowlock.stores.postgres.statements import PACKAGE, script
 
@@ -81,9 +83,12 @@ async def migrate(session: Session, schema: str, shown: str) -> Sequence[Migrati
     for left in reversed(range(_TRIES)):
         try:
             async with session.transaction():
+                await session.run("unhurried")
                 await session.run("lock_migrations")
                 applied = await _apply(session, schema, shown)
                 await session.run("make_partitions")
+        except Forbidden as error:
+            raise forbidden(session, shown, error) from error
         except Locked:
             if not left:
                 raise
@@ -92,6 +97,16 @@ async def migrate(session: Session, schema: str, shown: str) -> Sequence[Migrati
         else:
             return applied
     return ()
+
+
+def forbidden(session: Session, shown: str, error: Forbidden) -> ConfigError:
+    """Say what the owner of the database has to run."""
+    user = session.connection.info.user
+    allowed = session.text("allow").replace("{user}", sql.Identifier(user).as_string())
+    return ConfigError(
+        f"The user {user} may not do this with the schema of {shown}: have it done as"
+        f" its owner, who else runs `{allowed}` first. ({error})"
+    )
 
 
 def all_migrations() -> Sequence[Migration]:

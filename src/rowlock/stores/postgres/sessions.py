@@ -75,6 +75,15 @@ class Session:
         """Whether it is as it was left. An idle server says nothing but farewell."""
         return self.is_usable and not self._has_news()
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return not self.is_usable
+
+    def text(self, operation: str) -> str:
+        """Give a statement that is only to be shown."""
+        return self._statements[operation].decode()
+
     async def run(self, operation: str, **values: Value) -> list[Row]:
         """Run a statement; its rows."""
         if self._clock is not None:

@@ -1,4 +1,4 @@
-"""Who sleeps on a store: its subscription, and a loop that listens meanwhile."""
+"""Who sleeps on a store: its subscription, and somebody who listens meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PostgresWakeups:
 
     async def wait(self, timeout: timedelta) -> bool:
         """Sleep until there may be work, at most `timeout`; see `Wakeups.wait`."""
-        await self._database.listen()
+        self._database.listen()
         return await self._subscription.wait(timeout)
 
     def close(self) -> None:

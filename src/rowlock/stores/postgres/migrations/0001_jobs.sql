@@ -42,6 +42,11 @@ CREATE TABLE {schema}.live (
     state json,
     result json,
     payload json NOT NULL,
+    -- What Python can't read would stop every worker.
+    CONSTRAINT live_is_due_in_a_year_of_four_digits
+        CHECK (run_at >= '0001-01-01 00:00Z' AND run_at < '10000-01-01 00:00Z'),
+    CONSTRAINT live_expires_in_a_year_of_four_digits
+        CHECK (expires_at >= '0001-01-01 00:00Z' AND expires_at < '10000-01-01 00:00Z'),
     CONSTRAINT live_is_leased_while_running
         CHECK ((status = 'running') = (leased_until IS NOT NULL)),
     CONSTRAINT live_is_finished_when_final
