@@ -78,7 +78,7 @@ async def test_a_session_is_set_up_whatever_the_database_says(url: str) -> None:
             ("enable_indexscan", "off"),
         ):
             database = own.info.dbname
-            own.execute(f'ALTER DATABASE "{database}" SET {name} = "{value}"')  # type: ignore[arg-type]  # our own name
+            own.execute(f'ALTER DATABASE "{database}" SET {name} = "{value}"')
     store = connect(url)
     await store.open()
 

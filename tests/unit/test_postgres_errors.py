@@ -65,7 +65,7 @@ LASTING = {
     "UniqueViolation",
     "UntranslatableCharacter",
 }
-OURS = {
+OURS: dict[type[psycopg.Error], type[StoreError]] = {
     pg.LockNotAvailable: Locked,
     pg.InsufficientPrivilege: Forbidden,
     pg.UniqueViolation: Taken,

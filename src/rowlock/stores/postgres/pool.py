@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 from rowlock._errors import StoreUnavailable
 from rowlock.stores.postgres.sessions import Session
@@ -40,22 +39,25 @@ class Pool:
         self._keeper = self._keep(on_end)
         await anext(self._keeper)
 
-    @asynccontextmanager
-    async def session(self, *, urgent: bool = False) -> AsyncGenerator[Session]:
-        """Lend a session; `urgent` goes before who waits already."""
+    def session(self, *, urgent: bool = False) -> Loan:
+        """Lend a session for a block; `urgent` goes before who waits already."""
+        return Loan(self, urgent=urgent)
+
+    async def enter(self, *, urgent: bool) -> Session:
+        """Begin a loan."""
         if self._is_closing:
             raise closed(self._shown)
         self._callers += 1
         try:
-            session = await self._take(urgent=urgent)
-            try:
-                yield session
-            finally:
-                self._give_back(session)
-        finally:
-            self._callers -= 1
-            if not self._callers:
-                self._is_calm.set()
+            return await self._take(urgent=urgent)
+        except BaseException:
+            self._leave()
+            raise
+
+    def leave(self, session: Session) -> None:
+        """End a loan."""
+        self._give_back(session)
+        self._leave()
 
     async def close(self) -> None:
         """Wait until what was handed over is done, then close every connection."""
@@ -86,6 +88,11 @@ class Pool:
                 await session.close()
             for session in self._used:
                 session.drop()
+
+    def _leave(self) -> None:
+        self._callers -= 1
+        if not self._callers:
+            self._is_calm.set()
 
     async def _take(self, *, urgent: bool) -> Session:
         while True:
@@ -141,6 +148,27 @@ class Pool:
             if not turn.done():
                 turn.set_result(None)
                 return
+
+
+class Loan:
+    """
+    A session out of a pool, for the length of a block.
+
+    No generator: the last ones are lent while the loop ends those.
+    """
+
+    __slots__ = ("_pool", "_session", "_urgent")
+
+    def __init__(self, pool: Pool, *, urgent: bool) -> None:
+        self._pool = pool
+        self._urgent = urgent
+
+    async def __aenter__(self) -> Session:
+        self._session = await self._pool.enter(urgent=self._urgent)
+        return self._session
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.leave(self._session)
 
 
 def closed(shown: str) -> StoreUnavailable:
