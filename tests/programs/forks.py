@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from rowlock import App
 
 
 def main(url: str) -> int:
+    signal.alarm(60)  # whatever hangs, and wherever
     app = App(url)
 
     @app.task
@@ -21,6 +23,7 @@ def main(url: str) -> int:
     if child != 0:
         app.portal._lock.release()
     if child == 0:
+        signal.alarm(60)
         note.enqueue_sync(who="child")
         assert len(app.list_sync().jobs) >= 2
         app.close_sync()

@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager
 
 from rowlock import App, Status
 from rowlock._events import (
+    AttemptStarted,
     ClaimRecovered,
     Event,
     OutcomeDropped,
     StoreAway,
     StoreBack,
 )
+from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually
 
@@ -68,6 +70,30 @@ async def test_an_outage_is_told_once_however_many_loops_meet_it(
     assert 2.5 < back.away_s < 10
 
 
+async def test_an_app_closed_under_its_worker_is_opened_again(
+    app: App, database_url: str, clock: FakeClock, told: list[Event]
+) -> None:
+    gate = asyncio.Event()
+
+    @app.task
+    async def wait() -> None:
+        await gate.wait()
+
+    async with app.worker():
+        job_id = await wait.enqueue()
+        await reached(app, job_id, Status.RUNNING)
+        # As a request's `async with app` does, or a handler that tidies up too much.
+        await app.close()
+        gate.set()
+        async with App(database_url, clock=clock) as other:
+            assert (await ended(other, job_id)).attempts == 1
+            other.task(name="wait")(wait.function)
+            later = await other.tasks["wait"].enqueue()
+            assert (await ended(other, later)).status is Status.SUCCEEDED
+
+    assert outages(told) == ["store.unavailable", "store.recovered"]
+
+
 async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovered(
     database_url: str, hold_writes: Hold
 ) -> None:
@@ -96,6 +122,34 @@ async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovere
 
     assert (job.status, job.attempts, job.losses, runs) == (Status.SUCCEEDED, 2, 1, 2)
     assert kinds(told, OutcomeDropped) == kinds(told, ClaimRecovered) == 1
+
+
+async def test_a_stop_while_the_store_is_away_ends_in_its_time(
+    app: App, told: list[Event], hold_writes: Hold
+) -> None:
+    gate = asyncio.Event()
+
+    @app.task
+    async def wait() -> None:
+        await gate.wait()
+
+    worker = app.worker(shutdown_timeout=0.5)
+    running = asyncio.create_task(worker.run())
+    job_id = known(await wait.enqueue())
+    await eventually(lambda: kinds(told, AttemptStarted) == 1)
+
+    with hold_writes():
+        gate.set()
+        worker.stop()
+        # Beside its own time, a second of the store's patience, and one to say goodbye.
+        async with asyncio.timeout(0.5 + 2 + 1):
+            assert await running == 0
+
+    assert outages(told) == ["store.unavailable"]
+    # Its outcome was written at the last moment, or else it is left to its lease.
+    job = await app.get(job_id)
+    assert job.status in (Status.RUNNING, Status.SUCCEEDED)
+    assert (job.attempts, job.losses) == (1, 0)
 
 
 def outages(told: list[Event]) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import timedelta
 
@@ -35,6 +38,48 @@ async def test_a_result_is_kept_as_json(app: App) -> None:
             assert job.status is Status.SUCCEEDED
             assert job.result == {"sum": 3}
             assert job.errors == ()
+
+
+async def test_a_handler_that_only_returns_what_is_to_be_run_has_failed(
+    app: App,
+) -> None:
+    began: list[str] = []
+
+    def logged(function: Callable[[], object]) -> Callable[[], object]:
+        @functools.wraps(function)
+        def wrapper() -> object:
+            return function()
+
+        return wrapper
+
+    @app.task(max_attempts=1)
+    @logged
+    async def decorated() -> None:
+        began.append("decorated")
+
+    @app.task(max_attempts=1)
+    @logged
+    def generated() -> Iterator[int]:
+        began.append("generated")
+        yield 1
+
+    @app.task(max_attempts=1)
+    async def forgets_await() -> object:
+        return asyncio.sleep(0)
+
+    async with app.worker():
+        for task, kind in (
+            (decorated, "coroutine"),
+            (generated, "generator"),
+            (forgets_await, "coroutine"),
+        ):
+            job = await ended(app, await task.enqueue())
+            assert job.status is Status.FAILED
+            assert str(job.last_error).startswith(
+                f"TypeError: the handler returned a {kind}, which nobody runs"
+            )
+
+    assert began == []
 
 
 async def test_retries_are_due_after_2_then_4_then_8_seconds(

@@ -356,4 +356,6 @@ def name_of(kind: type) -> str:
         return "None"
     if kind.__module__ == "builtins":
         return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
+    # Private modules are where a library happens to keep it: `pathlib._local` in 3.13.
+    parts = (part for part in kind.__module__.split(".") if not part.startswith("_"))
+    return ".".join([*parts, kind.__qualname__])

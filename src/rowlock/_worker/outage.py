@@ -41,7 +41,9 @@ class Outage:
         self._is_of_writes |= writing
         if self._since is None:
             self._since = time.monotonic()
-            self._events.emit(StoreAway(worker=self._worker, error=str(error)))
+            # A TimeoutError has no text.
+            told = str(error) or "it gave no answer in time"
+            self._events.emit(StoreAway(worker=self._worker, error=told))
 
     def ended(self, *, writing: bool = True) -> None:
         """Note a call that worked."""

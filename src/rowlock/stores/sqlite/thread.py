@@ -122,7 +122,14 @@ class Thread:
 
     def start(self) -> None:
         """Connect; `connected` tells when, or why not."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            msg = (
+                f"The database {self._path} can't be used, there is no thread to be"
+                f" had: nothing was written, try again. ({error})"
+            )
+            raise StoreUnavailable(msg) from error
         _threads.add(self)
 
     def submit(self, work: Work[R]) -> Future[R]:
@@ -165,9 +172,9 @@ class Thread:
                 self._between.look(connection)
             self.connected.set_result(None)
             try:
-                while (batch := self._take(connection)) is not None:
-                    self._batch = batch
-                    self._serve(connection, batch)
+                while self._take(connection):
+                    self._serve(connection, self._batch)
+                    # An idle thread would keep the jobs.
                     self._batch = []
             finally:
                 if self._between is not None:
@@ -180,8 +187,8 @@ class Thread:
             self.connected.set_exception(failure)
         _fail([*self._batch, *self._drain()], failure)
 
-    def _take(self, connection: sqlite3.Connection) -> list[Work[Any]] | None:
-        """Wait for work, and look around meanwhile; None is the end."""
+    def _take(self, connection: sqlite3.Connection) -> bool:
+        """Wait for work, and look around meanwhile; False at the end."""
         while True:
             due_in = None if self._between is None else self._between.due_in()
             if self._between is not None and due_in is not None and due_in <= 0:
@@ -192,16 +199,16 @@ class Thread:
             except Empty:
                 continue
             if first is None:
-                return None
-            batch = [first]
+                return False
+            self._batch = [first]
             with contextlib.suppress(Empty):
-                while len(batch) < _BATCH:
+                while len(self._batch) < _BATCH:
                     work = self._inbox.get_nowait()
                     if work is None:
                         self._inbox.put(None)  # nothing follows it, so it comes next
                         break
-                    batch.append(work)
-            return batch
+                    self._batch.append(work)
+            return True
 
     def _drain(self) -> list[Work[Any]]:
         drained = []
@@ -218,6 +225,8 @@ class Thread:
     def _serve(
         self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
     ) -> None:
+        # Running, they can't be cancelled: nobody takes a future from whoever sets it.
+        alive = [w for w in batch if w.future.set_running_or_notify_cancel()]
         if connections.file_of(self._path) != self._file:
             # What is written would be gone with the old file. This thread ends, and
             # the next that is needed opens the new one.
@@ -226,12 +235,7 @@ class Thread:
                 " nothing was written. Try again, and it is opened anew."
             )
             raise StoreUnavailable(msg)
-        writes = [
-            work
-            for work in batch
-            if work.future.set_running_or_notify_cancel()
-            and not self._is_answered(connection, work)
-        ]
+        writes = [work for work in alive if not self._is_answered(connection, work)]
         if all(work.run is None for work in writes):
             _resolve((work, None) for work in writes)
             return
