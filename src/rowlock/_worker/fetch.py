@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -112,13 +112,9 @@ class Fetch:
             tasks=self._tasks,
             queues=None if self._queues is None else dict.fromkeys(self._queues, room),
         )
-        if self._outage.is_on():
-            # Before anything else, or what runs here looks lost to others. It is a
-            # write, too, which a claim that finds nothing need not be.
-            await self._renew()
-            if self._outage.is_on():
-                await self._sleep(partial(asyncio.sleep, self._outage.pause()))
-                return None
+        if self._outage.is_on() and not await self._is_back():
+            await self._sleep(partial(asyncio.sleep, self._outage.pause()))
+            return None
         try:
             return await self._store.claim(
                 demand,
@@ -134,6 +130,16 @@ class Fetch:
             self._outage.began(error)
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
+
+    async def _is_back(self) -> bool:
+        """Try whether the store answers again."""
+        # The app may have been closed under its worker; its next call connects again.
+        with suppress(StoreUnavailable):
+            await self._store.open()
+        # Before anything else, or what runs here looks lost to others. It is a write,
+        # too, which a claim that finds nothing need not be.
+        await self._renew()
+        return not self._outage.is_on()
 
     async def _sleep(self, until: Callable[[], Awaitable[object]]) -> None:
         """Await something that `stop` may cut short."""

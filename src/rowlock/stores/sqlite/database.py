@@ -96,6 +96,8 @@ class Database:
             thread.stop()
         for thread in threads:
             await asyncio.wrap_future(thread.ended)
+        # Nothing wakes them now: a worker of this app looks up, and opens it again.
+        self.news.tell()
 
     async def write(
         self, run: Run[R], *, peek: Run[R | Pending] | None = None, news: bool = False

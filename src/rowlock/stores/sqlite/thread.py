@@ -225,6 +225,8 @@ class Thread:
     def _serve(
         self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
     ) -> None:
+        # Running, they can't be cancelled: nobody takes a future from whoever sets it.
+        alive = [w for w in batch if w.future.set_running_or_notify_cancel()]
         if connections.file_of(self._path) != self._file:
             # What is written would be gone with the old file. This thread ends, and
             # the next that is needed opens the new one.
@@ -233,12 +235,7 @@ class Thread:
                 " nothing was written. Try again, and it is opened anew."
             )
             raise StoreUnavailable(msg)
-        writes = [
-            work
-            for work in batch
-            if work.future.set_running_or_notify_cancel()
-            and not self._is_answered(connection, work)
-        ]
+        writes = [work for work in alive if not self._is_answered(connection, work)]
         if all(work.run is None for work in writes):
             _resolve((work, None) for work in writes)
             return
