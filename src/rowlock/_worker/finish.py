@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events import ClaimRefused, Events, OutcomeDropped, worker_logger
-from rowlock._job import Outcome
+from rowlock._job import Outcome, Status
 from rowlock._worker.report import told
 
 if TYPE_CHECKING:
@@ -157,11 +157,12 @@ class Finish:
 
     def _settle(self, ended: Ended, settled: Settled) -> None:
         self._runs.drop(settled.key)
-        # Refused only because an earlier write, whose answer was lost, had worked.
+        # Refused only because an earlier write, whose answer was lost, had worked, if
+        # only as the cancel that was asked (law 21).
         was_written = (
             ended.tries > 0
             and settled.claims == settled.key.claim
-            and settled.status == ended.outcome.status
+            and settled.status in (ended.outcome.status, Status.CANCELLED)
         )
         if not settled.accepted and not was_written:
             self._events.emit(
