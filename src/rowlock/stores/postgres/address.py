@@ -22,9 +22,16 @@ LONGEST_NAME = 63  # bytes; the server cuts what is longer
 
 Parameters = Mapping[str, str]
 
-# Without them a connection to a host that doesn't answer waits for ever, and the name
-# under which an operator sees us would be that of the Python file.
-_DEFAULTS = {"connect_timeout": "10", "fallback_application_name": "rowlock"}
+# Without them a connection to a host that doesn't answer waits for ever or a quarter of
+# an hour, and the name under which an operator sees us would be that of the program.
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+    "fallback_application_name": "rowlock",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ from rowlock.stores.postgres.claim import Claimer
 from rowlock.stores.postgres.errors import Forbidden
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
-from rowlock.stores.postgres.pool import Pool, closed
+from rowlock.stores.postgres.pool import Pool, closed, to_its_end
 from rowlock.stores.postgres.sessions import Row, Session
 from rowlock.stores.postgres.statements import GIVEN_NOW, SERVERS_NOW, statements
 
@@ -123,27 +123,41 @@ class Database:
     async def read(self, run: Callable[[Session], Awaitable[R]]) -> R:
         """Run something that only reads."""
         self._check_open()
-        home = await self._home()
-        async with home.pool.session() as session:
-            return await run(session)
+        return await to_its_end(self._read(await self._home(), run))
 
     async def write(
         self, run: Callable[[Session], Awaitable[R]], *, urgent: bool = False
     ) -> R:
         """Run something that writes; `urgent`: a worker's, not a handler's."""
         self._check_open()
-        home = await self._home()
-        async with home.pool.session(urgent=urgent) as session:
-            answer = await run(session)
-        self.grace.wrote()
-        return answer
+        return await to_its_end(self._write(await self._home(), run, urgent=urgent))
 
     async def announce(
         self, run: Callable[[Session], Awaitable[Announced[R]]], *, urgent: bool = False
     ) -> R:
         """Run something that may make jobs due, and tell of it."""
         self._check_open()
-        home = await self._home()
+        return await to_its_end(self._announce(await self._home(), run, urgent=urgent))
+
+    async def _read(self, home: Home, run: Callable[[Session], Awaitable[R]]) -> R:
+        async with home.pool.session() as session:
+            return await run(session)
+
+    async def _write(
+        self, home: Home, run: Callable[[Session], Awaitable[R]], *, urgent: bool
+    ) -> R:
+        async with home.pool.session(urgent=urgent) as session:
+            answer = await run(session)
+        self.grace.wrote()
+        return answer
+
+    async def _announce(
+        self,
+        home: Home,
+        run: Callable[[Session], Awaitable[Announced[R]]],
+        *,
+        urgent: bool,
+    ) -> R:
         async with home.pool.session(urgent=urgent) as session:
             announced = await run(session)
             self.grace.wrote()

@@ -9,13 +9,18 @@ worker's claim or outcome goes before what its handlers ask for.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from rowlock._errors import StoreUnavailable
 from rowlock.stores.postgres.sessions import Session
 
+R = TypeVar("R")
+
 LARGEST = 10
+PATIENCE = 10.0  # seconds, for what was handed over before a close
 
 
 class Pool:
@@ -64,7 +69,9 @@ class Pool:
         self._is_closing = True
         if self._callers:
             self._is_calm.clear()
-            await self._is_calm.wait()
+            # Whoever waits for longer waits for a server that doesn't answer.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_calm.wait(), PATIENCE)
         if self._keeper is not None:
             await self._keeper.aclose()
 
@@ -148,6 +155,30 @@ class Pool:
             if not turn.done():
                 turn.set_result(None)
                 return
+
+
+async def to_its_end(call: Coroutine[object, object, R]) -> R:
+    """
+    Run a call that goes on where its caller is cancelled.
+
+    psycopg would have the server cancel the statement, on a connection made for it:
+    the caller would wait for that, and in an outage for a long time.
+    """
+    task = asyncio.get_running_loop().create_task(call)
+    _running.add(task)
+    task.add_done_callback(_has_ended)
+    return await asyncio.shield(task)
+
+
+# A loop holds its tasks weakly.
+_running: set[asyncio.Task[Any]] = set()
+
+
+def _has_ended(task: asyncio.Task[Any]) -> None:
+    _running.discard(task)
+    # Seen, so that nobody is told of an error whose caller has gone.
+    if not task.cancelled():
+        task.exception()
 
 
 class Loan:
