@@ -35,7 +35,7 @@ def full_look(
     return bounds.plan_full(tasks, queues, lines, bounds.moment())
 
 
-def look(  # noqa: PLR0913 - what a look may answer
+def look(
     bounds: Bounds,
     plan: Plan,
     *,

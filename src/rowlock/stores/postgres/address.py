@@ -116,14 +116,22 @@ def _check_schema(name: str) -> str:
 
 def _show(parameters: Parameters, schema: str) -> str:
     user = quote(parameters.get("user", ""), safe="")
-    host = parameters.get("host", parameters.get("hostaddr", ""))
-    # A folder of a Unix socket is written with its slashes escaped.
-    host = quote(host, safe=",") if host.startswith("/") else host
-    if ":" in host and "," not in host:
-        host = f"[{host}]"
-    port = parameters.get("port", "")
+    hosts = parameters.get("host", parameters.get("hostaddr", "")).split(",")
+    ports = parameters.get("port", "").split(",")
+    if len(ports) < len(hosts):
+        ports = ports * len(hosts)
+    servers = ",".join(map(_show_server, hosts, ports))
     shown = (
-        f"postgresql://{f'{user}@' if user else ''}{host}"
-        f"{f':{port}' if port else ''}/{quote(parameters.get('dbname', ''), safe='')}"
+        f"postgresql://{f'{user}@' if user else ''}{servers}"
+        f"/{quote(parameters.get('dbname', ''), safe='')}"
     )
     return shown if schema == DEFAULT_SCHEMA else f"{shown}?schema={quote(schema)}"
+
+
+def _show_server(host: str, port: str) -> str:
+    # A folder of a Unix socket is written with its slashes escaped.
+    if host.startswith("/"):
+        host = quote(host, safe="")
+    elif ":" in host:
+        host = f"[{host}]"
+    return f"{host}:{port}" if port else host

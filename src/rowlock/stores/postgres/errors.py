@@ -83,6 +83,8 @@ _WRONG = {
     "does not support SSL": "has no TLS: correct sslmode in the URL",
     "invalid connection option": "can't be reached with these options: correct the URL",
     "invalid sslmode": "can't be reached with this sslmode: correct the URL",
+    "invalid integer value": "can't be reached with these options: correct the URL",
+    "invalid port number": "can't be reached on this port: correct the URL",
 }
 
 
