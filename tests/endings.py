@@ -79,9 +79,7 @@ async def jobs_of(app: App, job_ids: Iterable[int | None]) -> Sequence[Job]:
 async def unfinished(app: App) -> int:
     """Count the jobs that wait or run."""
     counts = [queue.counts for queue in (await app.stats()).queues]
-    return sum(
-        count.get(Status.PENDING, 0) + count.get(Status.RUNNING, 0) for count in counts
-    )
+    return sum(count[Status.PENDING] + count[Status.RUNNING] for count in counts)
 
 
 async def all_over(app: App, *, within: float = 30) -> None:

@@ -16,14 +16,15 @@ from rowlock import stores
 from rowlock._clock import Clock, SystemClock
 from rowlock._codec import MAX_PAYLOAD
 from rowlock._durations import to_delay
-from rowlock._errors import DuplicateTask, InvalidTask, TaskNotFound, UsageError
+from rowlock._errors import TaskNotFound, UsageError
 from rowlock._events import Event, Events, JobDuplicate, JobEnqueued
 from rowlock._job import NewJob
 from rowlock._operations import Operations
 from rowlock._options import (
     TaskOptions,
-    check_dead_on,
-    check_max_attempts,
+    check_count,
+    check_errors,
+    check_lease,
     check_name,
     check_priority,
     check_timeout,
@@ -31,7 +32,7 @@ from rowlock._options import (
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
 from rowlock._sync import Portal
-from rowlock._task import Task
+from rowlock._task import Task, check_jobs, duplicate, name_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -74,17 +75,22 @@ class App(Operations):
         max_payload: int = MAX_PAYLOAD,
         clock: Clock | None = None,
     ) -> None:
-        self.max_attempts = check_max_attempts(max_attempts, "max_attempts=")
+        self.max_attempts = check_count(max_attempts, "max_attempts=")
         self.backoff = to_backoff(backoff, "backoff=")
         self.timeout = check_timeout(timeout, "timeout=")
-        self.lease = check_lease(lease)
-        self.retention = retention or Retention()
-        self.max_payload = max_payload
+        self.lease = check_lease(lease, "lease=")
+        self.retention = check_retention(retention)
+        self.max_payload = check_count(max_payload, "max_payload=")
         self.tasks: dict[str, Task[..., Any]] = {}
         self.events = Events()
         self.clock: Clock = clock or SystemClock()
-        self.store: Store = stores.connect(url or default_url(), clock=self.clock)
+        # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
+        where = default_url() if url is None else url
+        self.store: Store = stores.connect(where, clock=self.clock)
         self.portal = Portal()
+
+    def __repr__(self) -> str:
+        return f"<App {self.url}>"
 
     @property
     def url(self) -> str:
@@ -145,19 +151,19 @@ class App(Operations):
             priority=check_priority(priority, "priority="),
             max_attempts=self.max_attempts
             if max_attempts is None
-            else check_max_attempts(max_attempts, "max_attempts="),
+            else check_count(max_attempts, "max_attempts="),
             timeout=self.timeout
             if timeout is None
             else check_timeout(timeout, "timeout="),
             backoff=self.backoff if backoff is None else _rule(backoff),
-            dead_on=check_dead_on(dead_on, "dead_on="),
+            dead_on=check_errors(dead_on, "dead_on="),
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:
-            task_name = _name_of(function) if name is None else name
+            task_name = name_of(function) if name is None else name
             task = Task(function, self, task_name, options)
             if task.name in self.tasks:
-                raise _duplicate(task, self.tasks[task.name])
+                raise duplicate(task, self.tasks[task.name])
             self.tasks[task.name] = task
             return task
 
@@ -216,7 +222,7 @@ class App(Operations):
             >>> asyncio.run(app.enqueue_many(greet.job(name=n) for n in ("Ada", "Bo")))
             [1, 2]
         """
-        return await self.enqueue_jobs(list(jobs), connection)
+        return await self.enqueue_jobs(check_jobs(jobs), connection)
 
     def enqueue_many_sync(
         self, jobs: Iterable[NewJob], *, connection: object | None = None
@@ -227,7 +233,7 @@ class App(Operations):
             >>> App("sqlite://").enqueue_many_sync([])
             []
         """
-        return self.enqueue_jobs_sync(list(jobs), connection, "app.enqueue_many")
+        return self.enqueue_jobs_sync(check_jobs(jobs), connection, "app.enqueue_many")
 
     async def enqueue_jobs(
         self, jobs: Sequence[NewJob], connection: object | None
@@ -261,10 +267,21 @@ class App(Operations):
         """
         Connect now instead of at the first call; a second time does nothing.
 
+        Before a transaction of your own on a database that Rowlock has never used: the
+        tables are made by another connection, which your lock would keep out.
+
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())
         """
         await self.store.open()
+
+    def open_sync(self) -> None:
+        """
+        Do what `open` does, from synchronous code.
+
+            >>> App("sqlite://").open_sync()
+        """
+        self.portal.run(self.open(), "app.open")
 
     async def close(self) -> None:
         """
@@ -325,7 +342,7 @@ class App(Operations):
             self,
             concurrency=concurrency,
             queues=queues,
-            lease=self.lease if lease is None else check_lease(lease),
+            lease=self.lease if lease is None else check_lease(lease, "lease="),
             shutdown_timeout=to_delay(shutdown_timeout, "shutdown_timeout="),
         )
 
@@ -351,37 +368,15 @@ def default_url() -> str:
     return DEFAULT_URL
 
 
-def check_lease(lease: float | timedelta) -> timedelta:
-    """Read a lease."""
-    value = to_delay(lease, "lease=")
-    # Below that a garbage collection or a slow disk looks like a death.
-    if value < timedelta(seconds=1):
-        msg = f"lease= is at least 1 s; it was {value.total_seconds():g} s."
+def check_retention(value: object) -> Retention:
+    """Read how long finished jobs stay."""
+    if value is None:
+        return Retention()
+    if not isinstance(value, Retention):
+        msg = f"retention= takes a Retention(failed=3600) or the like, not {value!r}."
         raise UsageError(msg)
     return value
 
 
 def _rule(backoff: BackoffLike | Callable[[int], float | timedelta]) -> BackoffRule:
     return backoff if callable(backoff) else to_backoff(backoff, "backoff=")
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    name = getattr(function, "__name__", None)
-    if not isinstance(name, str):
-        msg = f"{function!r} has no name to be a task by: say @app.task(name=...)."
-        raise InvalidTask(msg)
-    return name
-
-
-def _duplicate(task: Task[..., Any], other: Task[..., Any]) -> DuplicateTask:
-    msg = (
-        f"Two functions would be the task {task.name!r}: {_place(other)} and"
-        f" {_place(task)}. Give one of them another name with @app.task(name=...)."
-    )
-    return DuplicateTask(task.name, msg)
-
-
-def _place(task: Task[..., Any]) -> str:
-    code = getattr(task.function, "__code__", None)
-    line = f":{code.co_firstlineno}" if code else ""
-    return f"{task.function.__module__}.{task.function.__qualname__}{line}"

@@ -8,6 +8,7 @@ functions; it works in async handlers, in threads, and in what they call.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Generator
 from contextvars import ContextVar
@@ -24,9 +25,16 @@ class Cancelled:
     """
     A signal that this attempt should stop, with the reason.
 
-    Threads wait on it (`wait(timeout)`) or look (`is_set()`); async code awaits it.
-    An async handler is cancelled as well. `reason` is `cancel` (somebody asked),
-    `timeout`, `shutdown` or `lost` (another worker may have the job), None until set.
+    Threads wait on it (`wait(timeout)`) or look (`is_set()`, or just `if`); async code
+    awaits it. An async handler is cancelled as well. `reason` is `cancel` (somebody
+    asked), `timeout`, `shutdown` or `lost` (another worker may have the job), None
+    until set.
+
+        >>> cancelled = Cancelled()
+        >>> cancelled.set("shutdown")
+        >>> if cancelled:
+        ...     print(cancelled.reason)
+        shutdown
     """
 
     __slots__ = ("_event", "_waiters", "reason")
@@ -41,6 +49,14 @@ class Cancelled:
     def is_set(self) -> bool:
         """Tell whether the attempt should stop."""
         return self._event.is_set()
+
+    def __bool__(self) -> bool:
+        # `if attempt.cancelled` would be true from the start otherwise, and a handler
+        # that asks so would end as soon as it began.
+        return self.is_set()
+
+    def __repr__(self) -> str:
+        return f"<Cancelled: {self.reason or 'not set'}>"
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block this thread until it is set or `timeout` seconds passed; tell which."""
@@ -69,7 +85,9 @@ class Cancelled:
         self.reason = reason
         self._event.set()
         for loop, future in tuple(self._waiters):
-            loop.call_soon_threadsafe(_resolve, future, reason)
+            # A loop that a thread had to itself may just have closed.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_resolve, future, reason)
 
 
 def _resolve(future: asyncio.Future[Reason], reason: Reason) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias
 
 from rowlock._job import Status
@@ -258,7 +258,7 @@ class StoreBack(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepDone(WorkerEvent):
-    """A round of pruning has ended."""
+    """Jobs that came too late have expired, or a round of pruning has ended."""
 
     name = "upkeep.done"
     level = logging.DEBUG
@@ -321,7 +321,7 @@ def _tell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     if isinstance(value, datetime):
-        return value.isoformat()
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "-"
     text = str(value)

@@ -14,6 +14,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from rowlock._errors import UsageError
+
+# What a store's column of ids holds.
+LARGEST_ID = 2**63 - 1
+
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | Mapping[str, JSON] | None"
 
 
@@ -32,6 +37,16 @@ class Status(StrEnum):
         return self not in (Status.PENDING, Status.RUNNING)
 
 
+def check_status(value: object) -> Status:
+    """Read a status, also one that is written as a text."""
+    try:
+        return Status(value)  # type: ignore[arg-type]  # what is refused
+    except ValueError:
+        known = ", ".join(Status)
+        msg = f"There is no status {value!r}; there are {known}."
+        raise UsageError(msg) from None
+
+
 # From a status, the verbs that leave it and where each may lead.
 TRANSITIONS: Mapping[Status, Mapping[str, frozenset[Status]]] = {
     Status.PENDING: {
@@ -48,6 +63,22 @@ TRANSITIONS: Mapping[Status, Mapping[str, frozenset[Status]]] = {
     Status.FAILED: {"replay": frozenset({Status.PENDING})},
     Status.CANCELLED: {"replay": frozenset({Status.PENDING})},
 }
+
+
+def check_id(value: object) -> int:
+    """
+    Read a job's id.
+
+    Texts are refused, or the digits of one would pass for the ids of several jobs.
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not 0 < value <= LARGEST_ID
+    ):
+        msg = f"A job's id is a whole number from 1 to {LARGEST_ID}, not {value!r}."
+        raise UsageError(msg)
+    return value
 
 
 class ClaimKey(NamedTuple):

@@ -10,8 +10,10 @@ import getpass
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from rowlock._codec import printable
 from rowlock._errors import JobNotFound, UsageError
-from rowlock._job import Job
+from rowlock._job import Job, check_id
+from rowlock._options import check_count, check_name
 from rowlock._store import Answer, Filter, Page, Stats, Store
 from rowlock._sync import Portal
 
@@ -40,6 +42,7 @@ class Operations:
             ...
             rowlock.JobNotFound: There is no job 17.
         """
+        check_id(job_id)
         await self.store.open()
         jobs = await self.store.get([job_id])
         if not jobs:
@@ -71,6 +74,9 @@ class Operations:
             >>> asyncio.run(App("sqlite://").list(Filter(status=Status.FAILED))).jobs
             ()
         """
+        check_count(limit, "limit=")
+        if after is not None:
+            check_id(after)
         await self.store.open()
         return await self.store.list(where or Filter(), after=after, limit=limit)
 
@@ -101,7 +107,7 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").cancel(17))]
             ['not found']
         """
-        who = by or current_user()
+        who = current_user() if by is None else check_name(by, "by=")
         return await self._each(where, lambda ids: self.store.cancel(ids, by=who))
 
     def cancel_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
@@ -126,7 +132,7 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").replay(17))]
             ['not found']
         """
-        who = by or current_user()
+        who = current_user() if by is None else check_name(by, "by=")
         return await self._each(where, lambda ids: self.store.replay(ids, by=who))
 
     def replay_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
@@ -173,7 +179,8 @@ class Operations:
 
     async def _steps(self, where: Where) -> AsyncIterator[Sequence[int]]:
         if not isinstance(where, Filter):
-            ids = [where] if isinstance(where, int) else list(where)
+            # All of them before the first is touched.
+            ids = [check_id(job_id) for job_id in _each_of(where)]
             for start in range(0, len(ids), STEP):
                 yield ids[start : start + STEP]
             return
@@ -190,9 +197,16 @@ class Operations:
             after = page.after
 
 
+def _each_of(where: int | Iterable[int]) -> Iterable[object]:
+    # A text can be iterated too, and isn't meant so.
+    if isinstance(where, Iterable) and not isinstance(where, str):
+        return where
+    return [where]
+
+
 def current_user() -> str:
     """Name who runs this process, for the story of a job."""
     try:
-        return getpass.getuser()
+        return printable(getpass.getuser())
     except (KeyError, OSError, ImportError):  # a container's user may have no name
         return "unknown"

@@ -73,6 +73,32 @@ def check_name(value: object, argument: str) -> str:
     return value
 
 
+def check_names(values: object, argument: str) -> tuple[str, ...]:
+    """Read the names of one or more queues."""
+    # A text would be taken for the names of its letters, and none for every queue.
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        msg = f"{argument} takes several names, as in [{values!r}], not {values!r}."
+        raise UsageError(msg)
+    names = tuple(check_name(value, argument) for value in values)
+    if not names:
+        msg = f"{argument} has no name in it: leave it out for every queue."
+        raise UsageError(msg)
+    return names
+
+
+def check_errors(kinds: object, argument: str) -> tuple[type[Exception], ...]:
+    """Read kinds of exceptions."""
+    given = tuple(kinds) if isinstance(kinds, Iterable) else (kinds,)
+    if isinstance(kinds, type) or not all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in given
+    ):
+        msg = (
+            f"{argument} takes classes of exceptions, as in (KeyError,), not {kinds!r}."
+        )
+        raise UsageError(msg)
+    return given
+
+
 def check_priority(value: object, argument: str) -> int:
     """Read a priority."""
     if (
@@ -88,8 +114,8 @@ def check_priority(value: object, argument: str) -> int:
     return value
 
 
-def check_max_attempts(value: object, argument: str) -> int:
-    """Read how often a job may fail."""
+def check_count(value: object, argument: str) -> int:
+    """Read how many of something there may be, at least one."""
     # The upper end is what fits a column; nobody means it.
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
         msg = f"{argument} is a whole number of 1 or more; it was {value!r}."
@@ -97,16 +123,14 @@ def check_max_attempts(value: object, argument: str) -> int:
     return value
 
 
-def check_dead_on(value: object, argument: str) -> tuple[type[Exception], ...]:
-    """Read which exceptions no retry can help."""
-    if isinstance(value, Iterable):
-        kinds = tuple(value)
-        if all(
-            isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
-        ):
-            return kinds
-    msg = f"{argument} takes a list of exception classes, not {value!r}."
-    raise UsageError(msg)
+def check_lease(value: float | timedelta, argument: str) -> timedelta:
+    """Read a lease."""
+    lease = to_delay(value, argument)
+    # Below that a garbage collection or a slow disk looks like a death.
+    if lease < timedelta(seconds=1):
+        msg = f"{argument} is at least 1 s; it was {lease.total_seconds():g} s."
+        raise UsageError(msg)
+    return lease
 
 
 def check_timeout(value: float | timedelta, argument: str) -> float:
@@ -120,7 +144,7 @@ _readers: dict[str, Callable[..., object]] = {
     "delay": to_delay,
     "run_at": to_instant,
     "expires_at": to_instant,
-    "max_attempts": check_max_attempts,
+    "max_attempts": check_count,
     "timeout": check_timeout,
     "backoff": to_backoff,
     "idempotency_key": check_name,

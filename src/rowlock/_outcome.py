@@ -87,6 +87,19 @@ def lost(claim: Claim) -> Outcome:
     )
 
 
+def in_words(error: Mapping[str, JSON]) -> str:
+    """
+    Say an error as Python does: its type, and its message where it has one.
+
+        >>> in_words({"type": "ValueError", "message": "no such order"})
+        'ValueError: no such order'
+        >>> in_words({"type": "TimeoutError", "message": ""})
+        'TimeoutError'
+    """
+    kind, message = error.get("type") or "Error", error.get("message")
+    return f"{kind}: {message}" if message else str(kind)
+
+
 def _lost_error(claim: Claim) -> Mapping[str, JSON]:
     how = (
         "stopped while the handler still ran"

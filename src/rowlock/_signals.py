@@ -16,6 +16,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from rowlock._durations import to_delay
+from rowlock._errors import UsageError
 
 
 class Signal(Exception):
@@ -39,6 +40,10 @@ class Retry(Signal):
     def __init__(
         self, reason: str = "", *, delay: float | timedelta | None = None
     ) -> None:
+        # Retry(60) reads like Snooze(60), and as a reason 60 would delay nothing.
+        if not isinstance(reason, str):
+            msg = f"Retry() takes a reason and delay=: write Retry(delay={reason!r})."
+            raise UsageError(msg)
         self.delay = None if delay is None else to_delay(delay, "Retry(delay=)")
         self.reason = reason
         when = "" if self.delay is None else f" in {self.delay.total_seconds():g} s"

@@ -56,7 +56,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from rowlock._job import JSON, Claim, ClaimKey, Job, NewJob, Outcome, Status
+from rowlock._durations import to_delay
+from rowlock._job import (
+    JSON,
+    Claim,
+    ClaimKey,
+    Job,
+    NewJob,
+    Outcome,
+    Status,
+    check_id,
+    check_status,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +167,20 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long finished jobs stay, by how they ended."""
+    """
+    How long finished jobs stay, by how they ended; 0 keeps nothing.
+
+    Each is a `timedelta`, or in seconds.
+    """
 
     succeeded: timedelta = timedelta(days=3)
     cancelled: timedelta = timedelta(days=3)
     failed: timedelta = timedelta(days=30)
+
+    def __post_init__(self) -> None:
+        for name in ("succeeded", "cancelled", "failed"):
+            value = to_delay(getattr(self, name), f"Retention({name}=)")
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +196,7 @@ class Filter:
     """
     Which jobs; what is None doesn't restrict.
 
-    `older_than` is the least age since creation.
+    `older_than` is the least age since creation, a `timedelta` or in seconds.
     """
 
     ids: tuple[int, ...] | None = None
@@ -185,6 +205,16 @@ class Filter:
     queue: str | None = None
     idempotency_key: str | None = None
     older_than: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.ids is not None:
+            ids = tuple(check_id(job_id) for job_id in self.ids)
+            object.__setattr__(self, "ids", ids)
+        if self.status is not None:
+            object.__setattr__(self, "status", check_status(self.status))
+        if self.older_than is not None:
+            older_than = to_delay(self.older_than, "Filter(older_than=)")
+            object.__setattr__(self, "older_than", older_than)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,12 +266,21 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
-    """One queue: jobs by status, how many are due, and since when the oldest is."""
+    """
+    One queue: jobs by status, how many are due, and since when the oldest is.
+
+    `counts` has every status, with 0 where no job is in it.
+    """
 
     queue: str
     counts: Mapping[Status, int]
     due: int
     oldest_due: datetime | None
+
+    def __post_init__(self) -> None:
+        # A store counts what is there; who reads looks for what isn't, too.
+        counts = {status: self.counts.get(status, 0) for status in Status}
+        object.__setattr__(self, "counts", counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +373,8 @@ class Store(Protocol):
 
         Returns one id a job, in the order given; None where an unfinished job of the
         same task holds the idempotency key, also one earlier in `jobs` (laws 1, 10).
+        A holder that was not started by its `expires_at` never will be: it is expired
+        first, so that None means that a job of this key will run.
         """
         ...
 

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from rowlock._errors import UsageError
+from rowlock._errors import StoreUnavailable, UsageError
 
 T = TypeVar("T")
 
@@ -33,6 +33,8 @@ class Portal:
 
         Raises:
             UsageError: a loop runs in this thread, which waiting would block.
+            StoreUnavailable: the machine has no thread left for the loop, or the
+                program is at its exit (since Python 3.12).
         """
         try:
             refuse_on_a_loop(name)
@@ -45,7 +47,12 @@ class Portal:
         """Run a coroutine and wait for it, whatever else runs in this thread."""
         # Under the lock, or a close could come between: nobody would run the call.
         with self._lock:
-            future = asyncio.run_coroutine_threadsafe(call, self._running_loop())
+            try:
+                loop = self._running_loop()
+            except StoreUnavailable:
+                call.close()
+                raise
+            future = asyncio.run_coroutine_threadsafe(call, loop)
         return future.result()
 
     def close(self) -> None:
@@ -62,10 +69,17 @@ class Portal:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(
-                target=_serve, args=(self._loop,), name="rowlock-sync", daemon=True
-            ).start()
+            loop = asyncio.new_event_loop()
+            try:
+                threading.Thread(
+                    target=_serve, args=(loop,), name="rowlock-sync", daemon=True
+                ).start()
+            except RuntimeError as error:
+                loop.close()
+                msg = f"Nothing was written, as there is no thread to be had: {error}."
+                raise StoreUnavailable(msg) from error
+            # Only now: on a loop that nobody runs a call would wait for ever.
+            self._loop = loop
         return self._loop
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Generic, ParamSpec, Protocol, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from rowlock._codec import Codec
-from rowlock._errors import UsageError
+from rowlock._errors import DuplicateTask, InvalidTask, UsageError
 from rowlock._job import NewJob
 from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
 
@@ -109,6 +109,8 @@ class Task(Generic[P, R]):
         Raises:
             PayloadError: an argument can't be stored, or doesn't fit its annotation;
                 the message says where.
+            UsageError: the task has a `connection`, which a job can't carry: lend it
+                to `app.enqueue_many`.
 
             >>> from rowlock import App
             >>> app = App("sqlite://")
@@ -117,6 +119,15 @@ class Task(Generic[P, R]):
             >>> greet.job(name="Ada").payload
             '{"name":"Ada"}'
         """
+        if self._job.connection is not None:
+            msg = (
+                f"A job of {self.name!r} can't carry a connection: lend it to"
+                " app.enqueue_many(jobs, connection=), or call enqueue."
+            )
+            raise UsageError(msg)
+        return self._make(*args, **kwargs)
+
+    def _make(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         arguments = self.codec.bind(args, kwargs)
         job, task = self._job, self.defaults
         return NewJob(
@@ -151,7 +162,7 @@ class Task(Generic[P, R]):
             >>> asyncio.run(greet.enqueue(name="Ada"))
             1
         """
-        job = self.job(*args, **kwargs)
+        job = self._make(*args, **kwargs)
         return (await self._app.enqueue_jobs([job], self._job.connection))[0]
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
@@ -165,6 +176,56 @@ class Task(Generic[P, R]):
             >>> greet.enqueue_sync(name="Ada")
             1
         """
-        job = self.job(*args, **kwargs)
+        job = self._make(*args, **kwargs)
         call = f"{self.name}.enqueue"
         return self._app.enqueue_jobs_sync([job], self._job.connection, call)[0]
+
+
+def check_jobs(jobs: Iterable[NewJob]) -> list[NewJob]:
+    """Read what `enqueue_many` is given."""
+    if not isinstance(jobs, Iterable):
+        msg = (
+            "enqueue_many takes several jobs, as in [task.job(n=1)], not one"
+            f" {type(jobs).__name__}."
+        )
+        raise UsageError(msg)
+    listed = list(jobs)
+    for place, job in enumerate(listed):
+        if not isinstance(job, NewJob):
+            # By its type alone: it may hold what was meant for a payload.
+            msg = (
+                "enqueue_many takes what task.job(...) returns, and at place"
+                f" {place} is a {type(job).__name__}."
+            )
+            raise UsageError(msg)
+    return listed
+
+
+def name_of(function: object) -> str:
+    """Tell the name that a function gives its task."""
+    name = getattr(function, "__name__", None)
+    if not callable(function):
+        msg = (
+            f"{function!r} is no function: what @app.task takes besides is named, as in"
+            " @app.task(queue='mail')."
+        )
+        raise InvalidTask(msg)
+    if not isinstance(name, str):
+        msg = f"{function!r} has no name to be a task by: say @app.task(name=...)."
+        raise InvalidTask(msg)
+    return name
+
+
+def duplicate(task: Task[..., Any], other: Task[..., Any]) -> DuplicateTask:
+    """Say which two functions would be one task."""
+    msg = (
+        f"Two functions would be the task {task.name!r}: {_place(other)} and"
+        f" {_place(task)}. Give one of them another name with @app.task(name=...)."
+    )
+    return DuplicateTask(task.name, msg)
+
+
+def _place(task: Task[..., Any]) -> str:
+    code = getattr(task.function, "__code__", None)
+    line = f":{code.co_firstlineno}" if code else ""
+    return f"{task.function.__module__}.{task.function.__qualname__}{line}"

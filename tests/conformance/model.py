@@ -68,13 +68,15 @@ class Model:
         """Laws 1, 10 and 20."""
         now = self.clock.now()
         for new, job_id in zip(jobs, ids, strict=True):
+            row = self.rows.get(self.holder(new) or 0)
+            if row and self.has_expired(row):
+                row.status, row.finished_at = CANCELLED, now
             assert (job_id is None) == (self.holder(new) is not None)
             if job_id is not None:
                 assert job_id > self.last_id
                 self.last_id = job_id
                 of_it = (new.task, new.queue, new.priority, new.idempotency_key)
-                due = new.run_at or now + new.delay
-                self.rows[job_id] = Row(job_id, *of_it, new.expires_at, due)
+                self.rows[job_id] = Row(job_id, *of_it, new.expires_at, now + new.delay)
 
     def has_expired(self, row: Row) -> bool:
         is_late = row.expires_at is not None and row.expires_at < self.clock.now()
@@ -126,15 +128,13 @@ class Model:
     def finish(self, outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> None:
         """Laws 6 and 7."""
         for outcome, answer in zip(outcomes, settled, strict=True):
-            row = self.held(outcome.key)
-            assert (answer.key, answer.accepted) == (outcome.key, row is not None)
-            if row is not None:
+            if row := self.held(outcome.key):
                 self.end(row, outcome)
+            assert (answer.key, answer.accepted) == (outcome.key, row is not None)
             now = self.rows.get(outcome.key.job_id)
             stands = (now.status, now.claims) if now else (None, None)
-            assert (answer.status, answer.claims) == stands
-            is_back = row is not None and row.status is PENDING
-            assert answer.run_at == (row.run_at if row and is_back else None)
+            due = row.run_at if row and row.status is PENDING else None
+            assert (answer.status, answer.claims, answer.run_at) == (*stands, due)
             self.enqueue(outcome.spawned if row else (), answer.spawned)
 
     def end(self, row: Row, outcome: Outcome) -> None:
@@ -147,6 +147,7 @@ class Model:
         else:
             row.finished_at = max(now, row.started_at or now)
         row.attempts -= outcome.unstarted
+        row.started_at = row.started_at if row.attempts else None
         row.failures += outcome.failed
         row.losses += outcome.lost
         if outcome.error is not None:
@@ -167,14 +168,13 @@ class Model:
     def prune(self, retention: Retention, left: Collection[int]) -> None:
         """Law 12, once prune had nothing left to do."""
         now = self.clock.now()
-        for row in list(self.rows.values()):
+        for row in self.rows.values():
             if self.has_expired(row):
                 row.status, row.finished_at = CANCELLED, now
             kept = getattr(retention, row.status, FOREVER)
             age = now - (row.finished_at or now)
             assert age <= kept + DAY if row.id in left else age >= kept
-            if row.id not in left:
-                del self.rows[row.id]
+        self.rows = {row_id: self.rows[row_id] for row_id in left}
 
     def operate(self, verb: str, answers: Sequence[Answer], by: str) -> None:
         """Cancel, replay (of one key the newest), move, delete: laws 10 and 21."""

@@ -11,7 +11,16 @@ from rowlock._job import Status
 from rowlock._store import Retention, Store
 from rowlock.testing import FakeClock
 
-from .given import ClaimOne, Enqueue, JobIn, OpenAnother, new_job, retry
+from .given import (
+    ClaimOne,
+    ClaimSome,
+    Enqueue,
+    JobIn,
+    OpenAnother,
+    Read,
+    new_job,
+    retry,
+)
 
 HOUR = timedelta(hours=1)
 
@@ -63,6 +72,40 @@ async def test_law_10_a_retry_holds_its_key(
     held = await claim_one()
     await store.finish([retry(held.key, delay=60)])
 
+    assert list(await store.enqueue([new_job(idempotency_key="k")])) == [None]
+
+
+async def test_law_10_who_will_never_run_holds_no_key(
+    store: Store, claim: ClaimSome, clock: FakeClock, read: Read
+) -> None:
+    due_by = clock.now() + timedelta(seconds=10)
+    job = new_job(idempotency_key="k", expires_at=due_by)
+    (first,) = await store.enqueue([job])
+    assert list(await store.enqueue([job])) == [None]
+    clock.advance(10)
+
+    # Nobody has pruned yet; a duplicate now would be a job that is lost.
+    second, third = await store.enqueue([new_job(idempotency_key="k")] * 2)
+
+    assert first is not None
+    assert third is None
+    expired = await read(first)
+    assert (expired.status, expired.finished_at) == (Status.CANCELLED, clock.now())
+    assert [act["event"] for act in expired.errors] == ["expired"]
+    assert [held.job_id for held in (await claim()).claims] == [second]
+
+
+async def test_law_10_a_job_that_was_started_in_time_keeps_its_key(
+    store: Store, claim_one: ClaimOne, clock: FakeClock
+) -> None:
+    due_by = clock.now() + timedelta(seconds=10)
+    job = new_job(idempotency_key="k", expires_at=due_by)
+    await store.enqueue([job])
+    held = await claim_one()
+    clock.advance(11)
+
+    assert list(await store.enqueue([new_job(idempotency_key="k")])) == [None]
+    await store.finish([retry(held.key, delay=60)])
     assert list(await store.enqueue([new_job(idempotency_key="k")])) == [None]
 
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -356,6 +357,8 @@ def show(row: Row, shown: Job | Claim) -> None:
             assert found == getattr(row, name), (name, found, row)
 
 
+# A timeout is a failure to hypothesis, which takes minutes to make it small.
+@pytest.mark.timeout(600)
 def test_laws_1_to_21_hold_whatever_happens(
     store_case: StoreCase, tmp_path: Path, scale: int
 ) -> None:

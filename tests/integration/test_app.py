@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rowlock import App, ConfigError, UsageError
+from rowlock import App, ConfigError, InvalidTask, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,41 @@ def test_a_scheme_without_a_store_is_refused_when_the_app_is_built() -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("url", ["", "jobs.db", Path("jobs.db")])
+def test_what_is_no_url_is_refused_with_what_one_is(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"sqlite:///jobs\.db") as refused:
+        App(url)
+
+    assert repr(url) in str(refused.value)
+
+
+def test_an_app_shows_where_its_jobs_are(folder: Path) -> None:
+    assert repr(App("sqlite:///jobs.db")) == f"<App sqlite:///{folder}/jobs.db>"
+
+
+def test_a_value_in_the_place_of_the_function_is_refused() -> None:
+    with pytest.raises(InvalidTask, match=r"'mail' is no function: .*queue='mail'"):
+        App("sqlite://").task("mail")  # type: ignore[call-overload]  # what is refused
+
+
+async def test_enqueue_many_says_which_of_its_jobs_is_none() -> None:
+    app = App("sqlite://")
+
+    @app.task
+    async def step() -> None: ...
+
+    with pytest.raises(UsageError, match=r"at place 1 is a Task\."):
+        await app.enqueue_many([step.job(), step])  # type: ignore[list-item]  # what is refused
+    with pytest.raises(UsageError, match=r"several jobs, .*not one NewJob\."):
+        await app.enqueue_many(step.job())  # type: ignore[arg-type]  # what is refused
+    assert (await app.stats()).queues == ()
+
+
+def test_enqueue_many_sync_says_so_too() -> None:
+    with pytest.raises(UsageError, match=r"task\.job"):
+        App("sqlite://").enqueue_many_sync(["step"])  # type: ignore[list-item]  # what is refused
+
+
 def test_an_app_that_is_only_built_makes_no_file(folder: Path) -> None:
     App()
 
@@ -80,7 +115,7 @@ async def test_an_app_connects_at_its_first_call_and_again_after_a_close(
 
 @pytest.mark.parametrize("value", [KeyError, "KeyError", [KeyError("x")], [SystemExit]])
 def test_dead_on_takes_exception_classes_only(value: object) -> None:
-    with pytest.raises(UsageError, match="dead_on= takes a list of exception classes"):
+    with pytest.raises(UsageError, match="dead_on= takes classes"):
         App("sqlite://").task(dead_on=value)  # type: ignore[call-overload]  # refused
 
 

@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -30,6 +31,23 @@ def test_it_prints_the_id_and_nothing_else_on_stdout() -> None:
 
 def test_a_new_file_is_said_to_be_one(folder: Path) -> None:
     assert run(*GREET).stderr == f"Made a new, empty database: {folder}/shop.db\n"
+
+
+def test_a_file_may_have_any_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A URL writes the space, the accent and the percent sign in another way.
+    name = "Ada's jöbs 100%.db"
+    monkeypatch.setenv("ROWLOCK_DATABASE_URL", f"sqlite:///{quote(name)}")
+    (folder / "any.py").write_text(
+        "from rowlock import App\n\napp = App()\n\n@app.task\ndef note(): ...\n"
+    )
+
+    made = run("enqueue", "-A", "any:app", "note")
+
+    assert made.stderr == f"Made a new, empty database: {folder}/{name}\n"
+    (listed,) = run_json("jobs", "list")["jobs"]
+    assert listed["task"] == "note"
 
 
 def test_the_payload_may_be_left_out_or_come_from_stdin() -> None:

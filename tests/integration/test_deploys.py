@@ -22,12 +22,14 @@ async def test_a_rolling_restart_costs_no_job_an_attempt_that_counts(
     chance.register(app, journal)
     start = partial(workers.start, "chance", concurrency=4, shutdown_timeout=0.3)
     tasks = [app.find_task(name) for name in ("gamble", "gamble_in_thread")]
-    ids = await app.enqueue_many(tasks[n % 2].job() for n in range(80))
+    ids: list[int | None] = []
     exit_codes = []
     process = await start("worker-0")
     for n in range(1, 5):
-        await workers.until("started", process=process.name)
         following = await start(f"worker-{n}")
+        started = len(workers.records("started", process=process.name))
+        ids += await app.enqueue_many(tasks[n % 2].job() for n in range(20))
+        await workers.until("started", process=process.name, count=started + 2)
         exit_codes.append(process.stop())
         process = following
     over = await finished(app, ids, within=60)

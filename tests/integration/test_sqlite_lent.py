@@ -13,7 +13,12 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from rowlock._errors import StoreError, StoreUnavailable, WrongConnection
+from rowlock._errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+    WrongConnection,
+)
 from rowlock._store import Filter
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.testing import FakeClock
@@ -80,6 +85,22 @@ async def test_in_autocommit_it_stands_at_once(path: Path, store: SQLiteStore) -
 
         assert not own.in_transaction
         assert await ids(store) == list(lent)
+
+
+async def test_law_15_in_autocommit_a_commit_that_failed_leaves_nothing_open(
+    path: Path, store: SQLiteStore
+) -> None:
+    def no_commit(action: int, statement: str | None, *_: str | None) -> int:
+        is_commit = (action, statement) == (sqlite3.SQLITE_TRANSACTION, "COMMIT")
+        return sqlite3.SQLITE_DENY if is_commit else sqlite3.SQLITE_OK
+
+    with a_users(path, isolation_level=None) as own:
+        own.set_authorizer(no_commit)
+        with pytest.raises(OutcomeUnknown):
+            store.lent.enqueue_sync([new_job()], own)
+        assert not own.in_transaction
+
+    assert await ids(store) == []
 
 
 async def test_a_transaction_that_was_begun_in_autocommit_is_joined(
@@ -237,7 +258,7 @@ async def test_another_database_is_refused_with_both_names(
         assert not own.in_transaction
 
     assert str(tmp_path / "another.db") in str(refusal.value)
-    assert str(path) in str(refusal.value)
+    assert f"the jobs are in {path}: lend one to that." in str(refusal.value)
 
 
 async def test_a_database_in_memory_is_another(store: SQLiteStore) -> None:
@@ -305,7 +326,10 @@ async def test_the_awaited_call_names_the_other(path: Path, store: SQLiteStore) 
 async def test_what_is_no_connection_is_refused_with_what_would_do(
     store: SQLiteStore, connection: object
 ) -> None:
-    with pytest.raises(WrongConnection, match=r"sqlite3\.Connection"):
+    name = type(connection).__name__
+    with pytest.raises(
+        WrongConnection, match=rf"A {name} can't .* takes a sqlite3\.Connection"
+    ):
         store.lent.enqueue_sync([new_job()], connection)
     with pytest.raises(WrongConnection, match=r"sqlite3\.Connection"):
         await store.lent.enqueue([new_job()], connection)

@@ -342,6 +342,7 @@ server:/export /srv/nfs nfs4 rw 0 0
 //nas/share /srv/with\\040space cifs rw 0 0
 /dev/sdb1 /srv/nfs/local ext4 rw 0 0
 tmpfs /srv/nfsx tmpfs rw 0 0
+tmpfs /srv/odd\x85name tmpfs rw 0 0
 """
 
 

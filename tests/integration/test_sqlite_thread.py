@@ -1,12 +1,14 @@
-"""The writer's thread: group commit, savepoints, any thread, exit and fork."""
+"""The writer's thread: group commit, savepoints, any thread, and exit."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +16,13 @@ import pytest
 
 from rowlock._clock import SystemClock
 from rowlock._errors import OutcomeUnknown, StoreError, StoreUnavailable
+from rowlock._job import NewJob
 from rowlock._store import Filter
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite.thread import Run, Thread, Work
+from rowlock.stores.sqlite.url import Address
+from tests.eventually import eventually
 
 from .sqlite_given import a_users, claim, new_job, opened, run
 
@@ -298,64 +303,29 @@ def test_a_write_handed_over_before_an_exit_is_not_lost(path: Path) -> None:
         assert own.execute("SELECT count(*) FROM rowlock_rows").fetchone() == (200,)
 
 
-FORKING = """
-    store = SQLiteStore(Address(path=sys.argv[1]))
-    async def fill(n):
-        for _ in range(n):
-            await store.enqueue([new_job()])
-    async def begin():
-        await store.open()
-        await fill(1)
-        await store.get([1])
-        store.wakeups()
-    asyncio.run(begin())
-    children = []
-    for _ in range(4):
-        child = os.fork()
-        if not child:
-            asyncio.run(fill(50))
-            if len(asyncio.run(store.get([1]))) != 1:
-                os._exit(3)
-            asyncio.run(store.close())
-            sys.exit(0)  # with all that an exit does to what the parent has open
-        children.append(child)
-    asyncio.run(fill(50))
-    for child in children:
-        assert os.waitpid(child, 0)[1] == 0
-    asyncio.run(fill(1))
-    asyncio.run(store.close())
-"""
-
-
-def test_b87_children_that_were_forked_open_connections_of_their_own(
-    path: Path,
+async def test_where_there_is_no_thread_the_store_is_out_of_reach_for_a_while(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(FORKING, path)
+    def no_thread(_thread: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
 
-    with a_users(path) as own:
-        assert own.execute("SELECT count(*) FROM rowlock_rows").fetchone() == (252,)
-        assert own.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    store = SQLiteStore(Address(path=str(path)))
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(StoreUnavailable, match="no thread to be had"):
+            await store.open()
+    await store.open()
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", no_thread)
+        # The writer reads where there is no reader, and sleeps without hints.
+        wakeups = store.wakeups()
+        assert await store.enqueue([new_job()]) == (1,)
+        assert len(await store.get([1])) == 1
+        assert await wakeups.wait(timedelta(seconds=5))
 
-
-def test_a_database_in_memory_is_refused_to_a_forked_child() -> None:
-    program = """
-        store = SQLiteStore(Address(path=":memory:"))
-        asyncio.run(store.open())
-        child = os.fork()
-        if not child:
-            try:
-                asyncio.run(store.enqueue([new_job()]))
-            except Exception as error:
-                print(f"{type(error).__name__}: {error}", flush=True)
-            os._exit(0)
-        os.waitpid(child, 0)
-        print(asyncio.run(store.enqueue([new_job()])))
-    """
-
-    said = run(program)
-
-    assert said.startswith("ConfigError: The database in memory")
-    assert said.endswith("(1,)\n")
+    assert await store.enqueue([new_job()]) == (2,)
+    await store.close()
 
 
 def test_a_connection_that_breaks_fails_those_who_wait_and_is_made_anew(
@@ -376,6 +346,19 @@ def test_a_connection_that_breaks_fails_those_who_wait_and_is_made_anew(
             assert None not in await store.enqueue([new_job()])
 
     asyncio.run(main())
+
+
+async def test_an_idle_store_keeps_nothing_of_what_it_did_last(path: Path) -> None:
+    class Weak(NewJob):
+        """A job that tells when it is gone; slots of its own have no such place."""
+
+    async with opened(path) as store:
+        job = Weak(task="task", queue="default", payload="{}")
+        gone = weakref.ref(job)
+        await store.enqueue([job])
+        del job
+
+        await eventually(lambda: gone() is None, within=5)
 
 
 def test_patience_is_for_locks_only() -> None:

@@ -41,6 +41,7 @@ TWINS: dict[str, Callable[[App], object]] = {
     "app.cancel": lambda app: app.cancel_sync(1),
     "app.replay": lambda app: app.replay_sync(1),
     "app.stats": lambda app: app.stats_sync(),
+    "app.open": lambda app: app.open_sync(),
     "app.close": lambda app: app.close_sync(),
 }
 
@@ -120,6 +121,24 @@ def test_a_close_beside_other_calls_leaves_nobody_waiting(door: App) -> None:
     assert not [thread for thread in threads if thread.is_alive()]
     counted = sum(queue.counts[Status.PENDING] for queue in door.stats_sync().queues)
     assert counted == len(enqueued) == len(set(enqueued)) > 0
+
+
+def test_a_call_for_which_there_was_no_thread_leaves_the_next_one_alone(
+    door: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="no thread to be had"):
+                note_of(door).enqueue_sync()
+
+    assert note_of(door).enqueue_sync() == 1
+
+
+def no_thread(_thread: threading.Thread) -> None:
+    """Fail as Python does where the machine has no thread left."""
+    msg = "can't start new thread"
+    raise RuntimeError(msg)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -34,7 +35,17 @@ def test_a_text_from_outside_stays_on_its_line(
     assert f" error={error!r} " in f"{message} "
 
 
-def failed(error: str) -> AttemptFailed:
+def test_an_instant_is_written_as_everywhere_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    at = datetime(2026, 1, 1, 10, tzinfo=timezone(timedelta(hours=1)))
+    with caplog.at_level(logging.WARNING, logger="rowlock.worker"):
+        log(failed("no", retry_at=at))
+
+    assert caplog.records[0].getMessage().endswith(" retry_at=2026-01-01T09:00:00Z")
+
+
+def failed(error: str, retry_at: datetime | None = None) -> AttemptFailed:
     return AttemptFailed(
         job_id=1,
         task="greet",
@@ -43,5 +54,5 @@ def failed(error: str) -> AttemptFailed:
         ran_s=0.5,
         failures=1,
         error=error,
-        retry_at=None,
+        retry_at=retry_at,
     )

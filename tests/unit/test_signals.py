@@ -54,3 +54,8 @@ def test_a_negative_delay_is_refused_with_the_name_of_the_signal() -> None:
         Retry(delay=-1)
     with pytest.raises(UsageError, match=r"Snooze\(delay\) can't be negative"):
         Snooze(timedelta(seconds=-1))
+
+
+def test_a_delay_in_the_place_of_the_reason_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"write Retry\(delay=60\)\."):
+        Retry(60)  # type: ignore[arg-type]  # what is refused

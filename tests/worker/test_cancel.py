@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 
 import pytest
 
 from rowlock import App, Retry, Snooze, Status, current_attempt
-from rowlock._events import AttemptStuck, Event, JobCancelled
+from rowlock._events import (
+    AttemptStuck,
+    ClaimRecovered,
+    Event,
+    JobCancelled,
+    JobEnqueued,
+    JobEvent,
+)
+from rowlock._store import Demand
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
+from tests.eventually import eventually
 
 LEASE = 1  # a cancel reaches the handler with the next renewal, at 0.3 of it
 
@@ -182,6 +192,32 @@ async def test_a_thread_that_ignores_a_cancel_frees_its_place_at_its_timeout(
     assert (job.status, job.losses) == (Status.CANCELLED, 0)
     (stuck,) = [event for event in told if isinstance(event, AttemptStuck)]
     assert stuck.job_id == job_id
+
+
+async def test_the_cancel_of_a_job_whose_worker_is_lost_is_told(
+    app: App, clock: FakeClock, told: list[Event]
+) -> None:
+    @app.task
+    async def wait() -> None: ...
+
+    job_id = known(await wait.enqueue())
+    demand = Demand(total=1, tasks=frozenset({"wait"}))
+    lease = timedelta(seconds=LEASE)
+    await app.store.claim(demand, worker="dead", lease=lease)
+    await app.cancel(job_id)
+
+    async with app.worker(lease=LEASE):
+
+        async def is_over() -> bool:
+            # As fast as the renewals, so that the store never looks out of reach.
+            clock.advance(0.02)
+            return (await app.get(job_id)).status.is_final
+
+        await eventually(is_over, within=20)
+
+    assert (await app.get(job_id)).status is Status.CANCELLED
+    kinds = [type(event) for event in told if isinstance(event, JobEvent)]
+    assert kinds == [JobEnqueued, ClaimRecovered, JobCancelled]
 
 
 async def test_a_cancelled_job_can_be_replayed(app: App, clock: FakeClock) -> None:

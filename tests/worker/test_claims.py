@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import timedelta
 
 from rowlock import App, Status
+from rowlock._store import Pause
 from rowlock.testing import FakeClock
 from tests.endings import all_over, ended, known, reached
 from tests.eventually import eventually
@@ -158,6 +160,29 @@ async def test_a_payload_that_doesnt_fit_fails_that_job_alone(
     assert sorted(greeted) == ["a", "b", "c"]
     assert failed.last_error is not None
     assert failed.last_error.startswith("PayloadError: `$.number` doesn't fit")
+
+
+async def test_a_job_that_comes_too_late_is_cancelled_soon_and_never_runs(
+    app: App, clock: FakeClock
+) -> None:
+    started: list[str] = []
+
+    @app.task
+    async def note(name: str) -> None:
+        started.append(name)
+
+    soon = clock.now() + timedelta(seconds=10)
+    async with app.worker(lease=1):
+        await ended(app, await note.enqueue(name="in time"))
+        late = note.options(queue="paused", expires_at=soon)
+        await app.store.pause(Pause(queue="paused"))
+        job_id = await late.enqueue(name="late")
+        clock.advance(10)
+        # Long before the next pruning, which is hourly.
+        job = await ended(app, job_id)
+
+    assert (job.status, job.claims) == (Status.CANCELLED, 0)
+    assert started == ["in time"]
 
 
 async def test_a_job_cancelled_before_its_start_never_runs(app: App) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +117,22 @@ async def test_a_start_that_is_broken_off_leaves_no_worker_behind(app: App) -> N
             assert asyncio.all_tasks() == before, f"broken off after {steps} steps"
         else:
             await worker.__aexit__(None, None, None)
+
+
+async def test_a_start_that_is_broken_off_is_told_as_nothing_else(
+    tmp_path: Path,
+) -> None:
+    app = App(f"sqlite:///{tmp_path}/missing/jobs.db")
+
+    @app.task
+    async def greet() -> None: ...
+
+    entering = asyncio.create_task(app.worker().__aenter__())
+    await asyncio.sleep(0)  # until it has begun to open what isn't there
+    entering.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await entering
 
 
 def test_an_app_serves_one_event_loop_after_the_other(database_url: str) -> None:

@@ -36,6 +36,8 @@ def alive() -> Counter[str]:
 @pytest.mark.timeout(600)
 async def test_jobs_that_are_over_leave_nothing_behind(app: App, scale: int) -> None:
     jobs = 1000 if scale == 1 else 20_000
+    # Where a test before this one has failed, pytest keeps what its frames held.
+    others = alive()
 
     @app.task
     async def on_loop(number: int) -> int:
@@ -50,7 +52,9 @@ async def test_jobs_that_are_over_leave_nothing_behind(app: App, scale: int) -> 
         for task in (on_loop, in_thread):
             await app.enqueue_many(task.job(number=n) for n in range(count // 2))
         await all_over(app, within=300)
-        await eventually(lambda: alive()["Run"] == 0)
+        # The store's thread may still be at the end of its last batch.
+        of_a_job = {"Run", "Claim", "Outcome"}
+        await eventually(lambda: not of_a_job & (alive() - others).keys())
         return alive()
 
     async with app.worker(concurrency=50):
@@ -59,7 +63,6 @@ async def test_jobs_that_are_over_leave_nothing_behind(app: App, scale: int) -> 
         after = await run(jobs)
         timers: list[object] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]  # nothing outside shows them
 
-        assert after["Claim"] == after["Outcome"] == 0
         # A few more or less are of the polling itself.
         assert after.total() - before.total() < 20, after - before
         # asyncio sweeps out cancelled timers when more than half of 100 are.

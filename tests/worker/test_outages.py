@@ -15,6 +15,7 @@ from rowlock._events import (
     StoreAway,
     StoreBack,
 )
+from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually
 
@@ -67,6 +68,30 @@ async def test_an_outage_is_told_once_however_many_loops_meet_it(
     assert outages(told) == ["store.unavailable", "store.recovered"]
     (back,) = [event for event in told if isinstance(event, StoreBack)]
     assert 2.5 < back.away_s < 10
+
+
+async def test_an_app_closed_under_its_worker_is_opened_again(
+    app: App, database_url: str, clock: FakeClock, told: list[Event]
+) -> None:
+    gate = asyncio.Event()
+
+    @app.task
+    async def wait() -> None:
+        await gate.wait()
+
+    async with app.worker():
+        job_id = await wait.enqueue()
+        await reached(app, job_id, Status.RUNNING)
+        # As a request's `async with app` does, or a handler that tidies up too much.
+        await app.close()
+        gate.set()
+        async with App(database_url, clock=clock) as other:
+            assert (await ended(other, job_id)).attempts == 1
+            other.task(name="wait")(wait.function)
+            later = await other.tasks["wait"].enqueue()
+            assert (await ended(other, later)).status is Status.SUCCEEDED
+
+    assert outages(told) == ["store.unavailable", "store.recovered"]
 
 
 async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovered(

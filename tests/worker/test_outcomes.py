@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import timedelta
 
@@ -39,10 +40,12 @@ async def test_a_result_is_kept_as_json(app: App) -> None:
             assert job.errors == ()
 
 
-async def test_a_coroutine_that_a_plain_wrapper_returns_fails_the_job(
+async def test_a_handler_that_only_returns_what_is_to_be_run_has_failed(
     app: App,
 ) -> None:
-    def wrapped(function: Callable[[], object]) -> Callable[[], object]:
+    began: list[str] = []
+
+    def logged(function: Callable[[], object]) -> Callable[[], object]:
         @functools.wraps(function)
         def wrapper() -> object:
             return function()
@@ -50,14 +53,33 @@ async def test_a_coroutine_that_a_plain_wrapper_returns_fails_the_job(
         return wrapper
 
     @app.task(max_attempts=1)
-    @wrapped
-    async def work() -> None: ...
+    @logged
+    async def decorated() -> None:
+        began.append("decorated")
+
+    @app.task(max_attempts=1)
+    @logged
+    def generated() -> Iterator[int]:
+        began.append("generated")
+        yield 1
+
+    @app.task(max_attempts=1)
+    async def forgets_await() -> object:
+        return asyncio.sleep(0)
 
     async with app.worker():
-        job = await ended(app, await work.enqueue())
+        for task, kind in (
+            (decorated, "coroutine"),
+            (generated, "generator"),
+            (forgets_await, "coroutine"),
+        ):
+            job = await ended(app, await task.enqueue())
+            assert job.status is Status.FAILED
+            assert str(job.last_error).startswith(
+                f"TypeError: the handler returned a {kind}, which nobody runs"
+            )
 
-    assert job.status is Status.FAILED
-    assert "returned a coroutine, so nothing has run" in str(job.last_error)
+    assert began == []
 
 
 async def test_retries_are_due_after_2_then_4_then_8_seconds(

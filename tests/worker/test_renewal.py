@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 
-from rowlock import App, Status, _outcome, current_attempt
+import pytest
+
+from rowlock import App, Status, StoreUnavailable, _outcome, current_attempt
 from rowlock._events import ClaimLapsed, ClaimRefused, Event
 from rowlock._worker.renew import Renew
 from rowlock._worker.runs import Runs
@@ -99,6 +101,32 @@ async def test_a_handler_whose_claim_is_lost_is_told_and_records_nothing(
     assert (lapsed.job_id, lapsed.claim) == (job_id, 1)
     (refused,) = [event for event in told if isinstance(event, ClaimRefused)]
     assert (refused.job_id, refused.claim) == (job_id, 1)
+
+
+@pytest.mark.parametrize("broken", ["a thread", "a loop"])
+async def test_a_worker_whose_renewal_cant_start_says_so_and_claims_nothing(
+    app: App, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    def fail(*_: object) -> None:
+        msg = "there is none left"
+        raise RuntimeError(msg) if broken == "a thread" else OSError(msg)
+
+    job_id = await greet.enqueue()
+    with monkeypatch.context() as machine:
+        if broken == "a thread":
+            machine.setattr(threading.Thread, "start", fail)
+        else:
+            machine.setattr(asyncio.events, "new_event_loop", fail)
+        with pytest.raises(StoreUnavailable, match=r"can't start \(there is none left"):
+            async with asyncio.timeout(10), app.worker():
+                pass
+    assert (await app.get(known(job_id))).claims == 0
+
+    async with app.worker():
+        await ended(app, job_id)
 
 
 async def test_a_renewal_that_nobody_waits_for_any_more_ends_no_thread(

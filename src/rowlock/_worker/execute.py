@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
 import traceback
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rowlock import _outcome
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
     from rowlock._task import Task
     from rowlock._worker.runs import Run
 
-_NOT_AWAITED: Mapping[str, JSON] = {
-    "type": "TypeError",
-    "message": "the handler is a plain function that returned a coroutine, so nothing"
-    " has run: what wraps an async function must be async itself, and await it",
-    "traceback": None,
-}
-
 LONGEST_TRACEBACK = 8 * 1024
 LONGEST_MESSAGE = 2 * 1024
 
@@ -45,12 +37,11 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
     Judge a handler that returned.
 
     After its timeout it has failed, after a cancel it is cancelled and its result
-    dropped. A result that can't be stored doesn't fail the job, unless it is the work
-    itself, still to be awaited.
+    dropped. A result that can't be stored doesn't fail the job; a coroutine or a
+    generator does, as then the work hasn't begun.
     """
-    if inspect.iscoroutine(result):
-        result.close()
-        return _outcome.failed(run.claim, _NOT_AWAITED, backoff_of(run))
+    if isinstance(result, Coroutine | Generator | AsyncGenerator):
+        return raised(run, _unbegun(result))
     if run.reason == "timeout":
         return timed_out(run)
     if run.reason == "cancel":
@@ -62,6 +53,15 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
     except BaseException as error:  # noqa: BLE001 - a result's own code may raise it
         return _outcome.succeeded(run.key, meta={"result_error": _message_of(error)})
     return _outcome.succeeded(run.key, stored)
+
+
+def _unbegun(result: object) -> TypeError:
+    if isinstance(result, Coroutine | Generator):
+        result.close()  # or Python complains that nobody has awaited it
+    return TypeError(
+        f"the handler returned a {type(result).__name__}, which nobody runs: make it"
+        " `async def` and await what it calls, and so its decorators"
+    )
 
 
 def raised(run: Run, error: BaseException) -> Outcome:

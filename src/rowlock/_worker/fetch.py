@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock import _outcome
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
-from rowlock._events import Events
 from rowlock._store import Demand
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
+    from datetime import datetime
 
     from rowlock._job import Claim, ClaimKey
     from rowlock._store import Claimed, Store
@@ -39,7 +39,6 @@ class Fetch:
         store: Store,
         runs: Runs,
         outage: Outage,
-        events: Events,
         *,
         start: Callable[[Claim], None],
         renew: Callable[[], Awaitable[None]],
@@ -52,7 +51,6 @@ class Fetch:
         self._store = store
         self._runs = runs
         self._outage = outage
-        self._events = events
         self._start = start
         self._renew = renew
         self._worker = worker
@@ -60,6 +58,8 @@ class Fetch:
         self._tasks = tasks
         self._queues = queues
         self._concurrency = concurrency
+        # When the last claims that it was told of were made, by the store's clock.
+        self._told_of_at: datetime | None = None
         self._room = asyncio.Event()
         self._stopping = False
         self._sleeper: asyncio.Task[object] | None = None
@@ -91,6 +91,8 @@ class Fetch:
         claimed = await self._claim(room)
         if claimed is None:
             return None
+        if claimed.claims:
+            self._told_of_at = claimed.now
         if self._stopping:
             await self._give_back([claim.key for claim in claimed.claims])
             return None
@@ -110,13 +112,9 @@ class Fetch:
             tasks=self._tasks,
             queues=None if self._queues is None else dict.fromkeys(self._queues, room),
         )
-        if self._outage.is_on():
-            # Before anything else, or what runs here looks lost to others. It is a
-            # write, too, which a claim that finds nothing need not be.
-            await self._renew()
-            if self._outage.is_on():
-                await self._sleep(partial(asyncio.sleep, self._outage.pause()))
-                return None
+        if self._outage.is_on() and not await self._is_back():
+            await self._sleep(partial(asyncio.sleep, self._outage.pause()))
+            return None
         try:
             return await self._store.claim(
                 demand,
@@ -133,6 +131,16 @@ class Fetch:
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
 
+    async def _is_back(self) -> bool:
+        """Try whether the store answers again."""
+        # The app may have been closed under its worker; its next call connects again.
+        with suppress(StoreUnavailable):
+            await self._store.open()
+        # Before anything else, or what runs here looks lost to others. It is a write,
+        # too, which a claim that finds nothing need not be.
+        await self._renew()
+        return not self._outage.is_on()
+
     async def _sleep(self, until: Callable[[], Awaitable[object]]) -> None:
         """Await something that `stop` may cut short."""
         if self._stopping:
@@ -147,11 +155,24 @@ class Fetch:
             self._sleeper = None
 
     async def _give_back_unknown(self) -> None:
-        """Give back what the store says this worker holds and it doesn't know."""
+        """
+        Give back what the store says this worker holds and it doesn't know.
+
+        Not what it was told of: a run whose outcome was dropped has had its start.
+        """
+        limit = len(self._runs) + LARGEST_CLAIM
         held = await self._outage.outlast(
-            lambda: self._store.lost(LARGEST_CLAIM, worker=self._worker)
+            lambda: self._store.lost(limit, worker=self._worker), writing=False
         )
-        await self._give_back([c.key for c in held if c.key not in self._runs])
+        told_of_at = self._told_of_at
+        await self._give_back(
+            [
+                claim.key
+                for claim in held
+                if claim.key not in self._runs
+                and (told_of_at is None or claim.started_at > told_of_at)
+            ]
+        )
 
     async def _give_back(self, keys: Collection[ClaimKey]) -> None:
         if not keys:

@@ -96,6 +96,18 @@ class Handlers:
                 self._cancel_grace_s, self._give_up, run
             )
 
+    def tell_stuck(self, run: Run) -> None:
+        """Say that a handler runs on, and that nobody records its end."""
+        self._app.events.emit(
+            AttemptStuck(
+                job_id=run.claim.job_id,
+                task=run.claim.task,
+                queue=run.claim.queue,
+                attempt=run.claim.attempts,
+                reason=run.reason or "timeout",
+            )
+        )
+
     def close(self) -> None:
         """Let idle threads end."""
         self._threads.close()
@@ -114,7 +126,8 @@ class Handlers:
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop
             self._raised(run, error)
         else:
-            self._returned(run, result)
+            if run.ended_at is None:
+                self._end(run, self._judge(run, result))
 
     def _task_done(self, run: Run, task: asyncio.Task[None]) -> None:
         self._stuck.discard(task)
@@ -128,24 +141,23 @@ class Handlers:
         loop = asyncio.get_running_loop()
 
         def call() -> None:
+            # Judged here: an exception holds the frames, and goes with them, and a
+            # large result is written as JSON in nobody's way.
             try:
                 result = context.run(run.task.function, **arguments)
             except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
-                # Judged here: the exception holds the frames, and goes with them.
-                tell = partial(self._end, run, execute.raised(run, error))
+                outcome = execute.raised(run, error)
             else:
-                tell = partial(self._returned, run, result)
+                outcome = self._judge(run, result)
             try:
-                loop.call_soon_threadsafe(tell)
+                loop.call_soon_threadsafe(self._end, run, outcome)
             except RuntimeError:  # the loop is closed: the worker gave this one up
                 return
 
         self._threads.run(call)
 
-    def _returned(self, run: Run, result: object) -> None:
-        if run.ended_at is None:
-            limit = self._app.max_payload
-            self._end(run, execute.returned(run, result, max_payload=limit))
+    def _judge(self, run: Run, result: object) -> Outcome:
+        return execute.returned(run, result, max_payload=self._app.max_payload)
 
     def _raised(self, run: Run, error: BaseException) -> None:
         if run.ended_at is None:
@@ -168,19 +180,10 @@ class Handlers:
             return
         if run.asyncio_task is not None:
             self._stuck.add(run.asyncio_task)
-        claim, reason = run.claim, run.reason
-        self._app.events.emit(
-            AttemptStuck(
-                job_id=claim.job_id,
-                task=claim.task,
-                queue=claim.queue,
-                attempt=claim.attempts,
-                reason=reason or "timeout",
-            )
-        )
+        self.tell_stuck(run)
         self._end(
             run,
             _outcome.cancelled(run.key)
-            if reason == "cancel"
+            if run.reason == "cancel"
             else execute.timed_out(run),
         )

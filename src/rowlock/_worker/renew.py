@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rowlock._errors import StoreError
+from rowlock._errors import StoreError, StoreUnavailable
 from rowlock._events import worker_logger
 
 if TYPE_CHECKING:
@@ -48,25 +49,33 @@ class Renew:
         self._on_renewal = on_renewal
         self._on_error = on_error
         self._asked: list[concurrent.futures.Future[None]] = []
+        self._lock = threading.Lock()
+        self._failure: Exception | None = None
         self._stopping = False
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudge: asyncio.Event | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve()), name="rowlock-renew", daemon=True
+            target=self._run, name="rowlock-renew", daemon=True
         )
 
     def start(self) -> None:
         """Start the thread, from the worker's loop."""
         self._main = asyncio.get_running_loop()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise _unable(error) from error
         self._ready.wait()
+        if self._failure is not None:
+            raise _unable(self._failure) from self._failure
 
     async def now(self) -> None:
         """Renew at once, and wait until it is tried."""
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._asked.append(future)
+        with self._lock:
+            self._asked.append(future)
         self._wake()
         await asyncio.wrap_future(future)
 
@@ -75,12 +84,25 @@ class Renew:
         if not self._thread.is_alive():
             return
         self._stopping = True
-        self._wake()
+        with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+            self._wake()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 5.0)
 
     def _wake(self) -> None:
         if self._loop is not None and self._nudge is not None:
             self._loop.call_soon_threadsafe(self._nudge.set)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                runner.get_loop()  # before the coroutine that would be left behind
+                runner.run(self._serve())
+        except Exception as error:  # noqa: BLE001 - logged, or told to who starts it
+            self._failure = error
+            if self._ready.is_set():
+                worker_logger.exception("The renewal of leases has ended.")
+        finally:
+            self._ready.set()
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -88,7 +110,8 @@ class Renew:
         self._ready.set()
         while not self._stopping:
             self._nudge.clear()
-            asked, self._asked = self._asked, []
+            with self._lock:
+                asked, self._asked = self._asked, []
             pause = await self._turn()
             for future in asked:
                 # Who was cancelled meanwhile has taken his future with him.
@@ -124,3 +147,10 @@ class Renew:
             self._main.call_soon_threadsafe(hear, news)
         except RuntimeError:  # the worker's loop is closed: nobody is left to tell
             self._stopping = True
+
+
+def _unable(error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"The renewal of leases can't start ({error}), and without it no job is safe:"
+        " nothing was claimed, try again."
+    )

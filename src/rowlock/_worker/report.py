@@ -15,6 +15,7 @@ from rowlock._events import (
     JobDeadLettered,
 )
 from rowlock._job import Claim, Outcome, Status
+from rowlock._outcome import in_words
 
 if TYPE_CHECKING:
     from rowlock._store import Settled
@@ -60,6 +61,9 @@ def recovered(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
         lost_worker=claim.worker,
         losses=claim.losses + outcome.lost,
     )
+    # Whose cancel was asked before its worker was lost.
+    if settled.status is Status.CANCELLED:
+        return [event, JobCancelled(**_of(claim))]
     return [event, *dead_letter(claim, outcome, settled)]
 
 
@@ -79,8 +83,7 @@ def dead_letter(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]
 
 def error_line(outcome: Outcome) -> str:
     """Say an outcome's error on one line."""
-    error = outcome.error or {}
-    return f"{error.get('type')}: {error.get('message')}".splitlines()[0]
+    return in_words(outcome.error or {}).splitlines()[0]
 
 
 def _of(claim: Claim) -> _Of:

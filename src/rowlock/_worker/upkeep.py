@@ -1,5 +1,5 @@
 """
-Recovering what lost workers held, and pruning what finished long ago.
+Recovering what lost workers held, expiring what comes too late, pruning what is old.
 
 Every worker does it, none leads: each step is bounded, fenced, and safe beside others.
 Times are spread so that workers don't meet.
@@ -13,42 +13,60 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rowlock import _outcome
+from rowlock._durations import LONGEST
 from rowlock._events import UpkeepDone
 from rowlock._job import Claim
+from rowlock._store import Pruned, Retention
 from rowlock._worker.report import recovered
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowlock._events import Events
-    from rowlock._store import Retention, Store
+    from rowlock._store import Store
     from rowlock._worker.outage import Outage
 
 BATCH = 100
 PRUNE_BATCH = 1000
-LONGEST_RECOVER_PAUSE_S = 15.0
+LONGEST_PAUSE_S = 15.0
 PRUNE_PAUSE_S = 3600.0
 # Between two batches of pruning, so that it stays off everybody's path.
 PRUNE_BREATH_S = 0.01
+
+# A pruning that deletes nothing. What has expired can't wait for the hourly one: each
+# claim steps over it, and its status says that it is still to run.
+KEEP_ALL = Retention(succeeded=LONGEST, cancelled=LONGEST, failed=LONGEST)
 
 
 class Upkeep:
     """The upkeep loops of one worker."""
 
     def __init__(
-        self, store: Store, outage: Outage, events: Events, *, worker: str
+        self,
+        store: Store,
+        outage: Outage,
+        events: Events,
+        *,
+        worker: str,
+        lease: timedelta,
     ) -> None:
         self._store = store
         self._outage = outage
         self._events = events
         self._worker = worker
+        self._pause_s = min(lease.total_seconds() / 4, LONGEST_PAUSE_S)
 
-    async def recover_loop(self, lease: timedelta) -> None:
+    async def recover_loop(self) -> None:
         """Recover until cancelled."""
-        pause = min(lease.total_seconds() / 4, LONGEST_RECOVER_PAUSE_S)
         while True:
             await self.recover()
-            await asyncio.sleep(_spread(pause))
+            await asyncio.sleep(_spread(self._pause_s))
+
+    async def expire_loop(self) -> None:
+        """Expire until cancelled."""
+        while True:
+            await self._outage.outlast(self.expire)
+            await asyncio.sleep(_spread(self._pause_s))
 
     async def prune_loop(self, retention: Retention) -> None:
         """Prune at the start, then hourly, until cancelled."""
@@ -70,20 +88,32 @@ class Upkeep:
             lambda: self._store.lost(BATCH), writing=False
         )
 
-    async def prune(self, retention: Retention) -> int:
-        """Prune until nothing is left; tell how many jobs are gone."""
+    async def expire(self) -> None:
+        """Expire until nothing is left; told where there was something."""
+        pruned = await self._prune(KEEP_ALL)
+        if pruned.expired:
+            self._tell(pruned)
+
+    async def prune(self, retention: Retention) -> None:
+        """Prune until nothing is left."""
+        self._tell(await self._prune(retention))
+
+    async def _prune(self, retention: Retention) -> Pruned:
         expired = deleted = 0
         while True:
             pruned = await self._store.prune(retention, limit=PRUNE_BATCH)
             expired += pruned.expired
             deleted += pruned.deleted
             if pruned.expired < PRUNE_BATCH and pruned.deleted < PRUNE_BATCH:
-                break
+                return Pruned(expired=expired, deleted=deleted)
             await asyncio.sleep(PRUNE_BREATH_S)
+
+    def _tell(self, pruned: Pruned) -> None:
         self._events.emit(
-            UpkeepDone(worker=self._worker, expired=expired, pruned=deleted)
+            UpkeepDone(
+                worker=self._worker, expired=pruned.expired, pruned=pruned.deleted
+            )
         )
-        return deleted
 
     async def _recover(self, claims: Sequence[Claim]) -> int:
         outcomes = [_outcome.lost(claim) for claim in claims]

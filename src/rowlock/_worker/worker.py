@@ -9,6 +9,7 @@ until the last job has ended.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -26,7 +27,7 @@ from rowlock._events import (
     WorkerStopped,
     worker_logger,
 )
-from rowlock._options import check_name
+from rowlock._options import check_count, check_names
 from rowlock._store import TaskInfo, WorkerInfo
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
@@ -62,8 +63,8 @@ class Worker:
     ) -> None:
         self.id = f"w-{secrets.token_hex(8)}"
         self._app = app
-        self._concurrency = check_concurrency(concurrency)
-        self._queues = None if queues is None else check_queues(queues)
+        self._concurrency = check_count(concurrency, "concurrency=")
+        self._queues = None if queues is None else check_names(queues, "queues=")
         self._lease = lease
         self._shutdown_s = shutdown_timeout.total_seconds()
         self._stopping = asyncio.Event()
@@ -80,9 +81,11 @@ class Worker:
                 {started, self._running}, return_when=asyncio.FIRST_COMPLETED
             )
         except asyncio.CancelledError:
-            # There will be no end of the block to stop it.
+            # There will be no end of the block to stop it; and what it has to say of
+            # its own must not pass for the cancellation.
             self.stop()
-            await self._running
+            with contextlib.suppress(Exception):
+                await self._running
             raise
         if self._running.done():
             self._running.result()
@@ -127,7 +130,8 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(self._finish.loop())
                 keeping = [
-                    group.create_task(self._upkeep.recover_loop(self._lease)),
+                    group.create_task(self._upkeep.recover_loop()),
+                    group.create_task(self._upkeep.expire_loop()),
                     group.create_task(self._upkeep.prune_loop(self._app.retention)),
                 ]
                 fetching = group.create_task(self._fetch.loop())
@@ -171,7 +175,6 @@ class Worker:
             store,
             self._runs,
             self._outage,
-            events,
             start=self._handlers.start,
             renew=self._renew.now,
             worker=self.id,
@@ -180,7 +183,9 @@ class Worker:
             queues=self._queues,
             concurrency=self._concurrency,
         )
-        self._upkeep = Upkeep(store, self._outage, events, worker=self.id)
+        self._upkeep = Upkeep(
+            store, self._outage, events, worker=self.id, lease=self._lease
+        )
 
     def _on_room(self) -> None:
         self._fetch.on_room()
@@ -217,7 +222,9 @@ class Worker:
         for run in self._runs:
             self._handlers.stop(run, "shutdown")
         await self._until_calm(began + self._shutdown_s * CANCEL_SHARE)
-        left = [run.key for run in self._runs if run.ended_at is None]
+        left = [run for run in self._runs if run.ended_at is None]
+        for run in left:
+            self._handlers.tell_stuck(run)
         try:
             async with asyncio.timeout_at(
                 asyncio.get_running_loop().time()
@@ -227,7 +234,10 @@ class Worker:
                 await self._finish.flush()
                 if left:
                     await self._app.store.renew(
-                        left, worker=self.id, lease=self._lease, abandoned=True
+                        [run.key for run in left],
+                        worker=self.id,
+                        lease=self._lease,
+                        abandoned=True,
                     )
         except (TimeoutError, StoreError) as error:
             self._outage.began(error)
@@ -300,21 +310,3 @@ class Worker:
             )
             for task in self._app.tasks.values()
         ]
-
-
-def check_queues(queues: Iterable[str]) -> tuple[str, ...]:
-    """Read the names of the queues to claim from."""
-    # A text is iterable too, and its letters are hardly queues.
-    names = () if isinstance(queues, str) else tuple(queues)
-    if not names:
-        msg = f"queues= takes a list of names, as ['mail'], not {queues!r}."
-        raise UsageError(msg)
-    return tuple(check_name(name, "queues=") for name in names)
-
-
-def check_concurrency(value: object) -> int:
-    """Read how many jobs may run at once."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        msg = f"concurrency= is a whole number of 1 or more; it was {value!r}."
-        raise UsageError(msg)
-    return value

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 from rowlock._app import App
 from rowlock._errors import StoreUnavailable, UsageError
 from rowlock.cli.discovery import app_name, load
+
+MEMORY = "sqlite:///:memory:"
 
 
 @contextmanager
@@ -38,13 +41,14 @@ def opened(database: str | None, named_app: str | None) -> Iterator[App]:
 
 def file_of(app: App) -> Path | None:
     """Tell which file an app's jobs are in, None where it isn't one."""
-    path = app.url.removeprefix("sqlite:///")
-    return None if path in (app.url, ":memory:") else Path(path)
+    scheme, _, path = app.url.partition(":///")
+    # Quoted as a URL is: a space or an accent isn't there as itself.
+    return Path(unquote(path)) if scheme == "sqlite" and app.url != MEMORY else None
 
 
 def refuse_memory(app: App) -> None:
     """Refuse a database that lives no longer than this command."""
-    if app.url.endswith(":memory:"):
+    if app.url == MEMORY:
         msg = (
             "This app's database is in memory, so its jobs are in the process that"
             " runs it and nowhere else: give it a file, as in App('sqlite:///jobs.db')."

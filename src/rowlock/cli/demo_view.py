@@ -123,8 +123,7 @@ def _in(at: datetime) -> str:
 
 def _counts(stats: Stats) -> str:
     sums = {
-        status: sum(queue.counts.get(status, 0) for queue in stats.queues)
-        for status in Status
+        status: sum(queue.counts[status] for queue in stats.queues) for status in Status
     }
     return ", ".join(
         colour.of_status(status, f"{count} {status}") if count else f"0 {status}"

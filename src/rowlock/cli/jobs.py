@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import click
@@ -15,10 +16,11 @@ from rowlock.cli.documents import print_json, print_json_line
 from rowlock.cli.errors import DONE, FAILED, NOT_FOUND
 from rowlock.cli.instants import relative
 from rowlock.cli.parameters import (
-    JOB_ID,
     app_option,
     database_option,
     json_option,
+    read_id,
+    read_ids,
     read_name,
 )
 from rowlock.cli.story import tell
@@ -64,7 +66,11 @@ def jobs() -> None:
     help="At most so many.",
 )
 @click.option(
-    "--after", type=JOB_ID, default=None, help="Go on below this id, for the next page."
+    "--after",
+    default=None,
+    callback=read_id,
+    metavar="ID",
+    help="Go on below this id, for the next page.",
 )
 @json_option
 @click.option(
@@ -106,7 +112,7 @@ def list_(
 @jobs.command(
     epilog="Example: rowlock jobs show 17", short_help="Tell the story of one job."
 )
-@click.argument("job_id", type=JOB_ID, metavar="ID")
+@click.argument("job_id", callback=read_id, metavar="ID")
 @json_option
 @database_option
 @app_option
@@ -126,7 +132,7 @@ def show(
 @jobs.command(
     epilog="Example: rowlock jobs cancel 17 18", short_help="Cancel jobs by id."
 )
-@click.argument("job_ids", type=JOB_ID, nargs=-1, required=True, metavar="ID...")
+@click.argument("job_ids", callback=read_ids, nargs=-1, required=True, metavar="ID...")
 @json_option
 @database_option
 @app_option
@@ -151,7 +157,7 @@ def cancel(
     epilog="Example: rowlock jobs replay 17 18",
     short_help="Run failed or cancelled jobs again.",
 )
-@click.argument("job_ids", type=JOB_ID, nargs=-1, required=True, metavar="ID...")
+@click.argument("job_ids", callback=read_ids, nargs=-1, required=True, metavar="ID...")
 @json_option
 @database_option
 @app_option
@@ -207,7 +213,7 @@ def when(job: Job, now: datetime) -> str:
 
 def _print_answers(answers: Sequence[Answer], *, as_json: bool) -> int:
     if as_json:
-        print_json([{**_fields(answer), "answer": str(answer)} for answer in answers])
+        print_json([{**asdict(answer), "answer": str(answer)} for answer in answers])
     else:
         for answer in answers:
             click.echo(f"{answer.job_id}  {_words(answer)}")
@@ -215,15 +221,6 @@ def _print_answers(answers: Sequence[Answer], *, as_json: bool) -> int:
         return DONE
     found = any(answer.done or answer.status is not None for answer in answers)
     return FAILED if found else NOT_FOUND
-
-
-def _fields(answer: Answer) -> dict[str, object]:
-    return {
-        "job_id": answer.job_id,
-        "done": answer.done,
-        "status": answer.status,
-        "blocked_by": answer.blocked_by,
-    }
 
 
 def _words(answer: Answer) -> str:

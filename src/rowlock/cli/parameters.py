@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -10,19 +11,23 @@ import click
 
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
+from rowlock._job import check_id
 from rowlock._options import check_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What a store's column of ids holds.
-LARGEST_ID = 2**63 - 1
-JOB_ID = click.IntRange(1, LARGEST_ID)
+# Fewer than those of which Python refuses to make a number.
+_DIGITS = re.compile("[0-9]{1,30}")
 
 
 def read_name(
     _ctx: click.Context, param: click.Parameter, value: str | None
 ) -> str | None:
-    """Read a task, a queue or a key: a text that a store takes."""
+    """
+    Read a task, a queue, a key, an app or a URL: a text that a store takes.
+
+    Empty it is refused, or a variable that isn't set would name another database.
+    """
     return None if value is None else check_name(value, param.opts[0])
 
 
@@ -31,6 +36,24 @@ def read_names(
 ) -> tuple[str, ...] | None:
     """Read names, None where there are none."""
     return tuple(check_name(value, param.opts[0]) for value in values) or None
+
+
+def read_id(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> int | None:
+    """Read a job's id."""
+    return None if value is None else _id(value)
+
+
+def read_ids(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Read ids of jobs."""
+    return tuple(_id(value) for value in values)
+
+
+def _id(value: str) -> int:
+    return check_id(int(value) if _DIGITS.fullmatch(value) else value)
 
 
 def read_seconds(
@@ -73,6 +96,7 @@ def app_option(function: F) -> F:
         "named_app",
         metavar="MODULE:ATTRIBUTE",
         default=None,
+        callback=read_name,
         help="The app, as in shop:app; else ROWLOCK_APP, else pyproject.toml.",
     )(function)
 
@@ -83,6 +107,7 @@ def database_option(function: F) -> F:
         "--database",
         metavar="URL",
         default=None,
+        callback=read_name,
         help="Where the jobs are; else the app's, else ROWLOCK_DATABASE_URL, else"
         " DATABASE_URL, else sqlite:///rowlock.db.",
     )(function)

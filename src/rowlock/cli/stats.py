@@ -64,7 +64,7 @@ def _queue(queue: QueueStats, stats: Stats) -> list[str | Cell]:
     counts = [
         Cell(str(count), colour.OF_STATUS[status] if count else None)
         for status in Status
-        for count in [queue.counts.get(status, 0)]
+        for count in [queue.counts[status]]
     ]
     oldest = "" if queue.oldest_due is None else relative(queue.oldest_due, stats.now)
     return [queue.queue, *counts, str(queue.due), oldest]

@@ -12,6 +12,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from rowlock._job import JSON, Job, Status
+from rowlock._outcome import in_words
 from rowlock.cli import colour
 from rowlock.cli.instants import iso, relative, span
 from rowlock.cli.table import printable
@@ -91,12 +92,14 @@ def _entry(entry: Mapping[str, JSON], now: datetime, before: JSON) -> Iterator[s
     """
     left = {key: value for key, value in entry.items() if value is not None}
     attempt, event = left.pop("attempt", None), left.pop("event", "")
-    kind, message = left.pop("type", None), left.pop("message", "")
+    error: dict[str, JSON] = {
+        key: left.pop(key) for key in ("type", "message") if key in left
+    }
     traceback = left.pop("traceback", None)
     title = event if attempt is None else f"attempt {attempt} {event}"
     yield f"{INDENT}{colour.bold(printable(str(title)))}"
-    if kind is not None:
-        yield from _lines(f"{kind}: {message}", INDENT * 2)
+    if "type" in error:
+        yield from _lines(in_words(error), INDENT * 2)
     width = max(map(len, left), default=0)
     for key, value in left.items():
         yield f"{INDENT * 2}{colour.dim(f'{key:<{width}}')}  {_dated(value, now)}"

@@ -122,6 +122,7 @@ async def _run(app: App, worker: Worker) -> int:
         raise
     if abandoned:
         end_at_once(1)
-    await app.close()
+    # First, as a close waits for what a slow disk still has to write.
     end_soon(0, LONGEST_EXIT_S)
+    await app.close()
     return 0

@@ -27,6 +27,9 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
     Raises:
         ConfigError: no store has this scheme, or the URL can't be one of its own.
     """
+    if not isinstance(url, str):
+        msg = f"A database URL is a text, as sqlite:///jobs.db, not {url!r}."
+        raise ConfigError(msg)
     scheme, separator, _ = url.partition("://")
     if not separator:
         msg = f"{_shown(url)!r} isn't a database URL: write it as sqlite:///jobs.db."

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._store import Claimed
@@ -160,6 +160,9 @@ def _next_due(lines: Sequence[Line], queue: str, pauses: Pauses) -> Iterator[int
 
 def _deal(offered: Sequence[Offer], total: int) -> Sequence[int]:
     """Take one job of each queue in turn, until there is enough or nothing left."""
+    if len(offered) == 1:
+        (offer,) = offered
+        return list(islice(offer.jobs, min(total, offer.limit)))
     chosen: list[int] = []
     while offered:
         rest = []

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from rowlock._errors import ConfigError
 from rowlock.stores.sqlite import errors
+from rowlock.stores.sqlite.statements import SQL
 
 T = TypeVar("T")
 
@@ -20,6 +21,7 @@ Trace: TypeAlias = Callable[[str], None]
 
 MEMORY = ":memory:"
 PATIENCE = 1.0  # seconds for a lock that somebody else holds (law 18)
+_LONGEST_QUEUE = 10.0  # seconds in a crowd; one in which nobody gets his turn is none
 
 # SQLite resets the write-ahead log once all of it is copied; it then shortens the file
 # to this, so that the file's size tells how much is in it.
@@ -87,12 +89,13 @@ def file_of(path: str) -> tuple[int, int] | None:
 def network_of(path: str, mounts: str = "/proc/mounts") -> str | None:
     """Name the network file system a path lies on; None where it is local."""
     try:
-        lines = Path(mounts).read_text("utf-8", "replace").splitlines()
+        text = Path(mounts).read_text("utf-8", "replace")
     except OSError:
         return None
     here = Path(path).resolve()
     longest, found = -1, ""
-    for line in lines:
+    # By line feeds alone: a folder's name may hold any other end of a line.
+    for line in filter(None, text.split("\n")):
         _, folder, kind, *_ = line.split(" ")
         folder = folder.replace("\\040", " ")
         # A later mount at the same place covers the earlier one.
@@ -115,7 +118,6 @@ def connect_writer(
         if path != MEMORY:
             patiently(lambda: _use_wal(connection, path))
         connection.execute(_SYNCHRONOUS[synchronous])
-        connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
         if not autocheckpoint:
@@ -136,24 +138,43 @@ def connect_reader(path: str, *, trace: Trace | None) -> sqlite3.Connection:
 
 def begin(connection: sqlite3.Connection) -> None:
     """Begin to write; the lock is taken now, so that no later statement waits."""
-    patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+    patiently(
+        lambda: connection.execute("BEGIN IMMEDIATE"),
+        commits=lambda: _commits_of_others(connection),
+    )
 
 
-def patiently(act: Callable[[], T]) -> T:
+def patiently(act: Callable[[], T], commits: Callable[[], object] = int) -> T:
     """
     Try until nobody else holds the lock, for a second at most.
 
-    SQLite's own handler sleeps up to 100 ms between two tries, and isn't asked where
-    the switch to the write-ahead log needs the file alone.
+    Where `commits` changes, others have committed meanwhile: that is no lock which
+    somebody holds but a crowd, whose turns go by chance, and it begins the second
+    anew. SQLite's own handler sleeps up to 100 ms between two tries, and isn't asked
+    where the switch to the write-ahead log needs the file alone.
     """
-    give_up_at = time.monotonic() + PATIENCE
+    began = time.monotonic()
+    give_up_at = began + PATIENCE
+    seen: object = None  # asked for only once somebody is in the way
     while True:
         try:
             return act()
         except sqlite3.Error as error:
-            if not errors.is_locked(error) or time.monotonic() >= give_up_at:
+            if not errors.is_locked(error):
+                raise
+            now = time.monotonic()
+            if (others := commits()) != seen:
+                give_up_at, seen = min(now + PATIENCE, began + _LONGEST_QUEUE), others
+            if now >= give_up_at:
                 raise
         time.sleep(random.uniform(0.0005, 0.002))  # noqa: S311 - spreads, no secret
+
+
+def _commits_of_others(connection: sqlite3.Connection) -> object:
+    try:
+        return connection.execute(SQL["data_version"]).fetchone()
+    except sqlite3.Error:  # the file is locked whole: nobody has committed
+        return None
 
 
 def _connect(path: str, trace: Trace | None, *, timeout: float) -> sqlite3.Connection:

@@ -48,7 +48,7 @@ class Database:
         self.path = path
         self.is_new = False
         self.grace = Grace(clock)
-        self.news = News(clock, self.nudge)
+        self.news = News(clock, self._hurry)
         self._synchronous = synchronous
         self._clock = clock
         self._trace = trace
@@ -96,6 +96,8 @@ class Database:
             thread.stop()
         for thread in threads:
             await asyncio.wrap_future(thread.ended)
+        # Nothing wakes them now: a worker of this app looks up, and opens it again.
+        self.news.tell()
 
     async def write(
         self, run: Run[R], *, peek: Run[R | Pending] | None = None, news: bool = False
@@ -114,12 +116,6 @@ class Database:
         between = self._between
         if isinstance(between, FileBetween):
             between.lent()
-
-    def nudge(self) -> None:
-        """Have the writer look whether anybody sleeps."""
-        writer = self._writer
-        if writer is not None:
-            writer.nudge()
 
     def _for_writing(self) -> Thread:
         writer = self._writer
@@ -145,9 +141,20 @@ class Database:
                 if self._reader is None or not self._reader.is_live:
                     self._reader = self._start_reader()
                 return self._reader
-        except RuntimeError:
+        except StoreUnavailable:
             # Since Python 3.12 no thread starts at exit. The writer can read too.
             return self._for_writing()
+
+    def _hurry(self) -> None:
+        """Have the writer look around now: somebody sleeps, or nobody any more."""
+        between = self._between
+        if between is not None:
+            between.hurry()
+
+    def _nudge(self) -> None:
+        writer = self._writer
+        if writer is not None:
+            writer.nudge()
 
     def _start_writer(self) -> Thread:
         if self.path == MEMORY and self._is_open:
@@ -160,7 +167,7 @@ class Database:
         self._between = (
             MemoryBetween(self.news, self.grace)
             if self.path == MEMORY
-            else FileBetween(self.path, self.news, self.grace, self.nudge)
+            else FileBetween(self.path, self.news, self.grace, self._nudge)
         )
         connect = self._reconnect if self._is_open else self._connect
         writer = Thread(
@@ -225,9 +232,11 @@ class Database:
         """Begin anew in a forked child, without a touch on its parent's connections."""
         if self._between is not None:
             self._between.forget()
+        # What another thread held at that moment, it would hold for ever.
         self._lock = threading.Lock()
+        self.grace = Grace(self._clock)
         self._writer = self._reader = self._between = None
-        self.news = News(self._clock, self.nudge)
+        self.news = News(self._clock, self._hurry)
 
 
 _databases: WeakSet[Database] = WeakSet()

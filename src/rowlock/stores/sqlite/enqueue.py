@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from rowlock.stores.sqlite import rows
+from rowlock.stores.sqlite.expire import expire_holder
 from rowlock.stores.sqlite.statements import SQL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowlock._job import NewJob
-
-# A connection, or the cursor that is used on a connection lent.
-Executor: TypeAlias = sqlite3.Connection | sqlite3.Cursor
+    from rowlock.stores.sqlite.statements import Executor
 
 
 def enqueue(
@@ -26,7 +24,7 @@ def enqueue(
     for is_keyed, run in groupby(jobs, lambda job: job.idempotency_key is not None):
         found = [_row(job, now) for job in run]
         if is_keyed:
-            ids.extend(_insert_keyed(executor, row) for row in found)
+            ids.extend(_insert_keyed(executor, now, row) for row in found)
         else:
             executor.executemany(SQL["enqueue"], found)
             (last,) = executor.execute(SQL["last_id"]).fetchone()
@@ -34,12 +32,17 @@ def enqueue(
     return tuple(ids)
 
 
-def _insert_keyed(executor: Executor, row: dict[str, object]) -> int | None:
+def _insert_keyed(executor: Executor, now: int, row: dict[str, Any]) -> int | None:
     found = executor.execute(SQL["enqueue_keyed"], row).fetchone()
+    # None must mean that a job of this key will run, not one that is only to expire.
+    if found is None and expire_holder(
+        executor, now, task=row["task"], idempotency_key=row["idempotency_key"]
+    ):
+        found = executor.execute(SQL["enqueue_keyed"], row).fetchone()
     return None if found is None else found[0]
 
 
-def _row(job: NewJob, now: int) -> dict[str, object]:
+def _row(job: NewJob, now: int) -> dict[str, Any]:
     return {
         "queue": job.queue,
         "task": job.task,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from rowlock._job import ClaimKey, Status
+from rowlock._job import JSON, ClaimKey, Status
+from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.enqueue import enqueue
@@ -13,7 +15,7 @@ from rowlock.stores.sqlite.statements import SQL
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rowlock._job import Outcome
 
@@ -22,102 +24,112 @@ LAST_ERROR = 1000  # characters of `last_error`
 _UNDER_A_CANCEL = (Status.PENDING, Status.FAILED)  # become cancelled (law 21)
 
 
+class End(NamedTuple):
+    """What becomes of a job whose claim holds."""
+
+    status: Status
+    run_at: int | None
+    ended_at: int
+
+
 def finish(
     connection: sqlite3.Connection, now: int, outcomes: Sequence[Outcome]
 ) -> tuple[Settled, ...]:
     """Write these outcomes where their claim holds, then the jobs they spawn."""
     jobs = find(connection, {outcome.key.job_id for outcome in outcomes})
-    settled = [_finish_one(connection, now, outcome, jobs) for outcome in outcomes]
+    settled: list[Settled] = []
+    ends: list[dict[str, object]] = []
+    errors: list[dict[str, object]] = []
+    for outcome in outcomes:
+        job = jobs.get(outcome.key.job_id)
+        if job is None or not _holds(outcome.key, job):
+            settled.append(_refused(outcome.key, job))
+            continue
+        end = _judge(outcome, job, now)
+        ends.append(_row(outcome, end, now))
+        if outcome.error is not None:
+            errors.append(_error(outcome.error, outcome, job, end))
+        # A second outcome of this claim in the same batch meets what this one writes.
+        jobs[job.id] = Found(job.id, end.status, *job[2:])
+        settled.append(_accepted(outcome.key, end))
+    connection.executemany(SQL["finish"], ends)
+    connection.executemany(SQL["add_error"], errors)
     # Only now: the jobs that are done have freed their keys.
     return tuple(
-        Settled(
-            key=answer.key,
-            accepted=True,
-            status=answer.status,
-            claims=answer.claims,
-            run_at=answer.run_at,
-            spawned=enqueue(connection, now, outcome.spawned),
-        )
+        replace(answer, spawned=enqueue(connection, now, outcome.spawned))
         if answer.accepted and outcome.spawned
         else answer
         for answer, outcome in zip(settled, outcomes, strict=True)
     )
 
 
-def _finish_one(
-    connection: sqlite3.Connection, now: int, outcome: Outcome, jobs: dict[int, Found]
-) -> Settled:
-    key = outcome.key
-    job = jobs.get(key.job_id)
-    if job is None:
-        return Settled(key=key, accepted=False, status=None, claims=None)
-    if job.status is not Status.RUNNING or job.claims != key.claim:
-        return Settled(key=key, accepted=False, status=job.status, claims=job.claims)
+def _holds(key: ClaimKey, job: Found) -> bool:
+    """Say whether a claim still holds its job: the fence of law 6."""
+    return job.status is Status.RUNNING and job.claims == key.claim
+
+
+def _judge(outcome: Outcome, job: Found, now: int) -> End:
+    """Decide what is written: what the outcome says, but for a cancel (law 21)."""
     status = outcome.status
     if job.cancel_requested_at is not None and status in _UNDER_A_CANCEL:
         status = Status.CANCELLED
-    run_at = now + rows.to_span(outcome.delay) if status is Status.PENDING else None
-    # The wall clock may have been set back since the start.
-    ended_at = now if job.started_at is None else max(now, job.started_at)
-    _write(connection, now, outcome, status, run_at=run_at, ended_at=ended_at)
-    if outcome.error is not None:
-        _add_error(connection, job, outcome, ended_at)
-    # A second outcome of this claim in the same batch meets what this one wrote.
-    jobs[key.job_id] = job._replace(status=status)
+    return End(
+        status,
+        now + rows.to_span(outcome.delay) if status is Status.PENDING else None,
+        # The wall clock may have been set back since the start.
+        now if job.started_at is None else max(now, job.started_at),
+    )
+
+
+def _accepted(key: ClaimKey, end: End) -> Settled:
     return Settled(
         key=key,
         accepted=True,
-        status=status,
-        claims=job.claims,
-        run_at=rows.maybe_instant(run_at),
+        status=end.status,
+        claims=key.claim,
+        run_at=rows.maybe_instant(end.run_at),
     )
 
 
-def _write(
-    connection: sqlite3.Connection,
-    now: int,
-    outcome: Outcome,
-    status: Status,
-    *,
-    run_at: int | None,
-    ended_at: int,
-) -> None:
-    connection.execute(
-        SQL["finish"],
-        {
-            "id": outcome.key.job_id,
-            "claim": outcome.key.claim,
-            "status": status.value,
-            "run_at": run_at,
-            "finished_at": ended_at if status.is_final else None,
-            "unstarted": outcome.unstarted,
-            "failed": outcome.failed,
-            "lost": outcome.lost,
-            "result": outcome.result if status is Status.SUCCEEDED else None,
-            "meta": rows.maybe_json(outcome.meta),
-            "now": now,
-        },
-    )
+def _refused(key: ClaimKey, job: Found | None) -> Settled:
+    if job is None:
+        return Settled(key=key, accepted=False, status=None, claims=None)
+    return Settled(key=key, accepted=False, status=job.status, claims=job.claims)
 
 
-def _add_error(
-    connection: sqlite3.Connection, job: Found, outcome: Outcome, ended_at: int
-) -> None:
-    error = outcome.error or {}
-    event = "lost" if outcome.lost else "failed" if outcome.failed else "released"
+def _row(outcome: Outcome, end: End, now: int) -> dict[str, object]:
+    return {
+        "id": outcome.key.job_id,
+        "claim": outcome.key.claim,
+        "status": end.status.value,
+        "run_at": end.run_at,
+        "finished_at": end.ended_at if end.status.is_final else None,
+        "unstarted": outcome.unstarted,
+        "failed": outcome.failed,
+        "lost": outcome.lost,
+        "result": outcome.result if end.status is Status.SUCCEEDED else None,
+        "meta": rows.maybe_json(outcome.meta),
+        "now": now,
+    }
+
+
+def _error(
+    error: Mapping[str, JSON], outcome: Outcome, job: Found, end: End
+) -> dict[str, object]:
+    """Complete an error by what the store knows of the attempt."""
     entry = {
         **error,
-        "event": event,
+        "event": "lost" if outcome.lost else "failed" if outcome.failed else "released",
         "attempt": job.attempts,
         "worker": job.worker,
         "started_at": None if job.started_at is None else rows.iso(job.started_at),
-        "ended_at": rows.iso(ended_at),
+        "ended_at": rows.iso(end.ended_at),
     }
-    text = f"{error.get('type', 'Error')}: {error.get('message', '')}"
-    connection.execute(
-        SQL["add_error"],
-        {"id": job.id, "entry": rows.to_json(entry), "last_error": text[:LAST_ERROR]},
-    )
+    return {
+        "id": job.id,
+        "entry": rows.to_json(entry),
+        "last_error": in_words(error)[:LAST_ERROR],
+    }
 
 
 def renew(

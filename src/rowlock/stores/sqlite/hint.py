@@ -62,10 +62,19 @@ class Hints:
         except OSError:
             self._is_possible = False
             return
+        try:
+            threading.Thread(
+                target=_hear,
+                args=(bound, hinted),
+                name="rowlock-sqlite-hints",
+                daemon=True,
+            ).start()
+        except RuntimeError:  # no thread to be had: a hint is not worth more
+            bound.close()
+            own.unlink(missing_ok=True)
+            self._is_possible = False
+            return
         self._own, self._socket = own, bound
-        threading.Thread(
-            target=_hear, args=(bound, hinted), name="rowlock-sqlite-hints", daemon=True
-        ).start()
 
     def unlisten(self) -> None:
         """Hear no more hints."""

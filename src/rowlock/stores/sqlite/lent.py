@@ -57,7 +57,7 @@ class SQLiteLent:
         # A cursor of our own kind: the caller may have set another, or a row factory.
         cursor = self._check(connection)
         try:
-            with _in_transaction(connection, cursor):
+            with _in_transaction(connection, cursor, self._database.path):
                 ids = enqueue(cursor, rows.to_micros(self._clock.now()), jobs)
         except sqlite3.Error as error:
             raise errors.translate(error, self._database.path) from error
@@ -90,14 +90,17 @@ class SQLiteLent:
             raise errors.translate(error, path) from error
         if not main or not _is_same(_text(main), path):
             found = _text(main) if main else "a database in memory"
-            msg = f"The connection lent is to {found}, and the store is {path}."
+            msg = (
+                f"The connection lent is to {found}, and the jobs are in {path}: lend"
+                " one to that."
+            )
             raise WrongConnection(msg)
         return cursor
 
 
 @contextmanager
 def _in_transaction(
-    connection: sqlite3.Connection, cursor: sqlite3.Cursor
+    connection: sqlite3.Connection, cursor: sqlite3.Cursor, path: str
 ) -> Iterator[None]:
     """All or none, whoever commits: a savepoint, or where none would, a transaction."""
     joins = connection.in_transaction
@@ -117,7 +120,17 @@ def _in_transaction(
         raise
     cursor.execute("RELEASE rowlock")
     if commits:
+        _commit(connection, cursor, path)
+
+
+def _commit(connection: sqlite3.Connection, cursor: sqlite3.Cursor, path: str) -> None:
+    try:
         cursor.execute("COMMIT")
+    except sqlite3.Error as error:
+        # The caller has begun none, and must not find one open.
+        if connection.in_transaction:
+            cursor.execute("ROLLBACK")
+        raise errors.translate_commit(error, path) from error
 
 
 def _is_autocommit(connection: sqlite3.Connection) -> bool:
@@ -128,9 +141,12 @@ def _is_autocommit(connection: sqlite3.Connection) -> bool:
 
 def _wrong_kind(connection: object) -> WrongConnection:
     kind = type(connection)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
     return WrongConnection(
-        f"A {kind.__module__}.{kind.__qualname__} can't be lent to the SQLite store: it"
-        " takes a sqlite3.Connection, in enqueue_sync."
+        f"A {name} can't be lent to the SQLite store: it takes a sqlite3.Connection, in"
+        " enqueue_sync."
     )
 
 

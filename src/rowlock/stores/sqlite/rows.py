@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rowlock._job import JSON, Claim, ClaimKey, Job, Status
@@ -33,6 +34,7 @@ def to_span(duration: timedelta) -> int:
     return duration // _MICROSECOND
 
 
+@lru_cache(maxsize=1024)  # the jobs of a batch share most of theirs
 def instant(micros: int) -> datetime:
     """Read an instant."""
     return _EPOCH + timedelta(microseconds=micros)
@@ -40,7 +42,7 @@ def instant(micros: int) -> datetime:
 
 def maybe_instant(micros: int | None) -> datetime | None:
     """Read an instant that may be missing."""
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    return None if micros is None else instant(micros)
 
 
 def iso(micros: int) -> str:
@@ -123,7 +125,7 @@ def job(row: Row) -> Job:
 
 
 def pause(row: Row) -> Pause:
-    """Read what `pauses.sql` answers."""
+    """Read what `pausing.sql` answers."""
     return Pause(
         queue=row[0],
         task=row[1],

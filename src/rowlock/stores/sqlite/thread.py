@@ -122,7 +122,14 @@ class Thread:
 
     def start(self) -> None:
         """Connect; `connected` tells when, or why not."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            msg = (
+                f"The database {self._path} can't be used, there is no thread to be"
+                f" had: nothing was written, try again. ({error})"
+            )
+            raise StoreUnavailable(msg) from error
         _threads.add(self)
 
     def submit(self, work: Work[R]) -> Future[R]:
@@ -218,6 +225,8 @@ class Thread:
     def _serve(
         self, connection: sqlite3.Connection, batch: Sequence[Work[Any]]
     ) -> None:
+        # Running, they can't be cancelled: nobody takes a future from whoever sets it.
+        alive = [w for w in batch if w.future.set_running_or_notify_cancel()]
         if connections.file_of(self._path) != self._file:
             # What is written would be gone with the old file. This thread ends, and
             # the next that is needed opens the new one.
@@ -226,12 +235,7 @@ class Thread:
                 " nothing was written. Try again, and it is opened anew."
             )
             raise StoreUnavailable(msg)
-        writes = [
-            work
-            for work in batch
-            if work.future.set_running_or_notify_cancel()
-            and not self._is_answered(connection, work)
-        ]
+        writes = [work for work in alive if not self._is_answered(connection, work)]
         if all(work.run is None for work in writes):
             _resolve((work, None) for work in writes)
             return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowlock._store import Pruned, Retention
 from rowlock.stores.sqlite import rows
+from rowlock.stores.sqlite.expire import expire
 from rowlock.stores.sqlite.statements import SQL
 
 if TYPE_CHECKING:
@@ -22,12 +23,7 @@ def prune(
     connection: sqlite3.Connection, now: int, retention: Retention, *, limit: int
 ) -> Pruned:
     """Expire what was never started in time, delete what finished long ago (law 12)."""
-    expired = connection.execute(SQL["expire"], {"now": now, "limit": limit}).fetchall()
-    entry = rows.to_json({"event": "expired", "at": rows.iso(now)})
-    connection.executemany(
-        SQL["add_error"],
-        [{"id": job_id, "entry": entry, "last_error": None} for (job_id,) in expired],
-    )
+    expired = expire(connection, now, limit)
     deleted = connection.execute(
         SQL["prune"],
         {
@@ -41,7 +37,7 @@ def prune(
         SQL["forget_workers"], {"since": now - rows.to_span(_FORGOTTEN_AFTER)}
     )
     connection.execute(SQL["forget_pauses"], {"now": now})
-    return Pruned(expired=len(expired), deleted=deleted)
+    return Pruned(expired=expired, deleted=deleted)
 
 
 def register(
