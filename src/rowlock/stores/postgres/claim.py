@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import NamedTuple
 
-from rowlock._errors import StoreError
 from rowlock._job import Claim
 from rowlock._store import Claimed, Demand
 from rowlock.stores.postgres import rows
-from rowlock.stores.postgres.bounds import BEGINNING, Bounds, Line, Place, Plan
+from rowlock.stores.postgres.bounds import Bounds, Line, Place, Plan
 from rowlock.stores.postgres.sessions import Session
 
 
@@ -116,27 +116,20 @@ class Claimer:
     ) -> tuple[Look, bool]:
         """Take what is due, and move the bounds; False where they were in doubt."""
         servings = self._share(demand, plan)
-        look = await self._take(
-            session, demand, taker, plan, servings, total=demand.total
-        )
-        exhausted = _exhausted(plan, servings, look.claims, demand.total)
-        rest = demand.total - len(look.claims)
-        if rest and (more := _unserved(demand, plan, servings, look.claims)):
-            try:
-                further = await self._take(
-                    session, demand, taker, plan, more, total=rest
+        if len(plan.busy) <= 1:
+            look, exhausted = await self._serve(session, demand, taker, plan, servings)
+        else:
+            # Shares that are not used up go to the others: perhaps two statements.
+            async with session.transaction():
+                look, exhausted = await self._serve(
+                    session, demand, taker, plan, servings
                 )
-            except StoreError:
-                # What the first statement took is ours all the same.
-                pass
-            else:
-                exhausted |= _exhausted(plan, more, further.claims, rest)
-                look.claims.extend(further.claims)
-        found: dict[Line, Place] = {}
-        for claim in look.claims:
-            line = Line(claim.queue, claim.priority)
-            place = Place(claim.run_at, claim.job_id)
-            found[line] = max(place, found.get(line, BEGINNING))
+        # A later one of its line is further on.
+        last = {(claim.queue, claim.priority): claim for claim in look.claims}
+        found = {
+            Line(*line): Place(claim.run_at, claim.job_id)
+            for line, claim in last.items()
+        }
         is_sound = self._bounds.looked(
             demand.tasks,
             plan,
@@ -146,6 +139,27 @@ class Claimer:
             exhausted=exhausted,
         )
         return look, is_sound
+
+    async def _serve(
+        self,
+        session: Session,
+        demand: Demand,
+        taker: Taker,
+        plan: Plan,
+        servings: Sequence[Serving],
+    ) -> tuple[Look, set[Line]]:
+        """Give each queue its share, and what is left to those that may want more."""
+        look = await self._take(
+            session, demand, taker, plan, servings, total=demand.total
+        )
+        exhausted = _exhausted(plan, servings, look.claims, demand.total)
+        rest = demand.total - len(look.claims)
+        more = _unserved(demand, plan, servings, look.claims) if rest else []
+        if more:
+            further = await self._take(session, demand, taker, plan, more, total=rest)
+            exhausted |= _exhausted(plan, more, further.claims, rest)
+            look.claims.extend(further.claims)
+        return look, exhausted
 
     async def _take(
         self,
@@ -175,17 +189,13 @@ class Claimer:
             worker=taker.worker,
             alone=str(taker.alone),
         )
-        now, *paused = found[0][:3]
-        claims = [rows.claim(row[3:]) for row in found if row[3] is not None]
-        claims.sort(
-            key=lambda claim: (
-                served[claim.queue],
-                -claim.priority,
-                claim.run_at,
-                claim.job_id,
-            )
-        )
-        return Look(claims, now, paused)
+        now, *paused = found[0][-3:]
+        if found[0][0] is None:
+            return Look([], now, paused)
+        found.sort(key=_by_due_time)
+        if len(lines) > 1:
+            found.sort(key=lambda row: (served[row[3]], -row[4]))
+        return Look([rows.claim(row) for row in found], now, paused)
 
     def _share(self, demand: Demand, plan: Plan) -> list[Serving]:
         """Let busy queues take turns and share alike; the others get what is left."""
@@ -221,6 +231,9 @@ class Claimer:
 
     def _gap_left(self, demand: Demand) -> float:
         return self._bounds.gap_left(demand.tasks, self._monotonic())
+
+
+_by_due_time = itemgetter(16, 0)  # of the rows that `rows.claim` reads
 
 
 def _limits(demand: Demand, plan: Plan) -> Mapping[str, int]:

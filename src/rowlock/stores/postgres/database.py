@@ -33,7 +33,7 @@ from rowlock.stores.postgres.claim import Claimer
 from rowlock.stores.postgres.errors import Forbidden
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
-from rowlock.stores.postgres.pool import Pool, closed, to_its_end
+from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
 from rowlock.stores.postgres.sessions import Row, Session
 from rowlock.stores.postgres.statements import GIVEN_NOW, SERVERS_NOW, statements
 
@@ -122,31 +122,30 @@ class Database:
 
     async def read(self, run: Callable[[Session], Awaitable[R]]) -> R:
         """Run something that only reads."""
-        self._check_open()
-        return await to_its_end(self._read(await self._home(), run))
+        home = await self._home()
+        return await to_its_end(self._read(self._lend(home), run))
 
     async def write(
         self, run: Callable[[Session], Awaitable[R]], *, urgent: bool = False
     ) -> R:
         """Run something that writes; `urgent`: a worker's, not a handler's."""
-        self._check_open()
-        return await to_its_end(self._write(await self._home(), run, urgent=urgent))
+        home = await self._home()
+        return await to_its_end(self._write(self._lend(home, urgent=urgent), run))
 
     async def announce(
         self, run: Callable[[Session], Awaitable[Announced[R]]], *, urgent: bool = False
     ) -> R:
         """Run something that may make jobs due, and tell of it."""
-        self._check_open()
-        return await to_its_end(self._announce(await self._home(), run, urgent=urgent))
+        home = await self._home()
+        loan = self._lend(home, urgent=urgent)
+        return await to_its_end(self._announce(home, loan, run))
 
-    async def _read(self, home: Home, run: Callable[[Session], Awaitable[R]]) -> R:
-        async with home.pool.session() as session:
+    async def _read(self, loan: Loan, run: Callable[[Session], Awaitable[R]]) -> R:
+        async with loan as session:
             return await run(session)
 
-    async def _write(
-        self, home: Home, run: Callable[[Session], Awaitable[R]], *, urgent: bool
-    ) -> R:
-        async with home.pool.session(urgent=urgent) as session:
+    async def _write(self, loan: Loan, run: Callable[[Session], Awaitable[R]]) -> R:
+        async with loan as session:
             answer = await run(session)
         self.grace.wrote()
         return answer
@@ -154,11 +153,10 @@ class Database:
     async def _announce(
         self,
         home: Home,
+        loan: Loan,
         run: Callable[[Session], Awaitable[Announced[R]]],
-        *,
-        urgent: bool,
     ) -> R:
-        async with home.pool.session(urgent=urgent) as session:
+        async with loan as session:
             announced = await run(session)
             self.grace.wrote()
             if announced.arrivals:
@@ -167,6 +165,12 @@ class Database:
                 if payload is not None:
                     await _send(session, payload)
         return announced.answer
+
+    def _lend(self, home: Home, *, urgent: bool = False) -> Loan:
+        """Lend a session; from now on a close waits for its end."""
+        if not self.is_open:
+            raise closed(self.shown)
+        return home.pool.session(urgent=urgent)
 
     async def tell_everything(self) -> None:
         """Tell that anything may have become due."""
@@ -196,6 +200,8 @@ class Database:
             self._homes.clear()
             self.is_open = False
             listener, self._listener = self._listener, None
+        # Nothing wakes them now: a worker of this app looks up, and opens it again.
+        self.news.tell()
         if listener is not None:
             listener.stop()
             await asyncio.to_thread(listener.join, _CLOSING)
@@ -271,10 +277,6 @@ class Database:
         with contextlib.suppress(StoreError):
             async with pool.session() as session:
                 await _send(session, payload)
-
-    def _check_open(self) -> None:
-        if not self.is_open:
-            raise closed(self.shown)
 
     def _sleepers_changed(self) -> None:
         """Listen no longer than anybody sleeps."""

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from rowlock._job import NewJob
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Arrival, Line
+from rowlock.stores.postgres.errors import NoPartition
 from rowlock.stores.postgres.sessions import Row, Session
 
 _AT_ONCE = timedelta(0)
@@ -32,14 +33,25 @@ R = TypeVar("R")
 
 async def enqueue(session: Session, jobs: Sequence[NewJob]) -> Added:
     """Add jobs in the order given, all or none (laws 1, 10)."""
-    parts = list(portions(jobs, lambda job: len(job.payload)))
-    if len(parts) > 1 and not session.is_in_transaction:
-        async with session.transaction():
-            return await _enqueue(session, parts)
-    return await _enqueue(session, parts)
+    if session.is_in_transaction:
+        return await _enqueue(session, jobs)
+    try:
+        return await _enqueue_apart(session, jobs)
+    except NoPartition:
+        # A holder of a key had expired, and moves to the history.
+        await session.run("make_partitions")
+        return await _enqueue_apart(session, jobs)
 
 
-async def _enqueue(session: Session, parts: Sequence[Sequence[NewJob]]) -> Added:
+async def _enqueue_apart(session: Session, jobs: Sequence[NewJob]) -> Added:
+    if len(list(portions(jobs, _size))) <= 1:
+        return await _enqueue(session, jobs)
+    async with session.transaction():
+        return await _enqueue(session, jobs)
+
+
+async def _enqueue(session: Session, jobs: Sequence[NewJob]) -> Added:
+    parts = portions(jobs, _size)
     found = [
         added(jobs, await session.run(operation(jobs), **values(jobs)))
         for jobs in parts
@@ -48,6 +60,10 @@ async def _enqueue(session: Session, parts: Sequence[Sequence[NewJob]]) -> Added
         tuple(job_id for part in found for job_id in part.answer),
         tuple(arrival for part in found for arrival in part.arrivals),
     )
+
+
+def _size(job: NewJob) -> int:
+    return len(job.payload)
 
 
 def portions(items: Sequence[R], size: Callable[[R], int]) -> Iterator[Sequence[R]]:

@@ -22,7 +22,7 @@ from rowlock._errors import (
 
 
 class NoPartition(StoreError):
-    """The history has no partition for the day of a row; never leaves this store."""
+    """The history has no partition for the day of a row."""
 
 
 class Locked(StoreUnavailable):
@@ -109,7 +109,10 @@ def _refused(error: pg.Error, shown: str) -> RowlockError:
     """Say why the server refused a statement."""
     # A row that breaks a CHECK names it.
     if isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None:
-        return NoPartition(f"The history of {shown} lacks a partition.")
+        return NoPartition(
+            f"The history of {shown} lacks the partition of a day: run `rowlock"
+            " migrate`."
+        )
     for kind, (ours, sentence) in _OURS.items():
         if isinstance(error, kind):
             return ours(f"{sentence.format(shown)} ({told(error)})")

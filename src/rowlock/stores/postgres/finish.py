@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -74,15 +74,29 @@ async def finish(session: Session, outcomes: Sequence[Outcome]) -> Finished:
             with contextlib.suppress(Locked):
                 written = written.and_also(await _write(session, locked, wait=True))
             stands = await find(session, [outcome.key.job_id for outcome in outcomes])
-    settled = []
+    return Finished(tuple(_answers(outcomes, written, stands)), written.arrivals)
+
+
+def _answers(
+    outcomes: Sequence[Outcome], written: Written, stands: Mapping[int, Stand]
+) -> Iterator[Settled]:
+    """Answer each outcome as if they had been written one after the other."""
+    to_come = {key.job_id: key for key in written.rows}
     for outcome in outcomes:
-        is_first = first.pop(outcome.key, None) is not None
-        settled.append(
-            _accepted(outcome.key, written)
-            if is_first and outcome.key in written.rows
-            else _refused(outcome.key, stands)
-        )
-    return Finished(tuple(settled), written.arrivals)
+        key = outcome.key
+        if key in written.rows and to_come.get(key.job_id) == key:
+            del to_come[key.job_id]
+            yield _accepted(key, written)
+        elif key.job_id in to_come:
+            # An older claim's, before that of the claim which held then.
+            yield Settled(
+                key=key,
+                accepted=False,
+                status=Status.RUNNING,
+                claims=to_come[key.job_id].claim,
+            )
+        else:
+            yield _refused(key, stands)
 
 
 async def _write(
@@ -105,7 +119,8 @@ async def _write(
 
 
 async def make_partitions(session: Session, ids: Sequence[int]) -> None:
-    """Make the partitions that these running jobs would go to."""
+    """Make the partitions of a week, and those that these jobs would go to now."""
+    await session.run("make_partitions")
     for (day,) in await session.run("days", ids=rows.numbers(ids)):
         await session.run("make_partition", day=day.isoformat())
 
@@ -185,7 +200,7 @@ def _accepted(key: ClaimKey, written: Written) -> Settled:
     return Settled(
         key=key,
         accepted=True,
-        status=Status(status),
+        status=rows.STATUS[status],
         claims=key.claim,
         run_at=run_at,
         spawned=written.spawned.get(key, ()),

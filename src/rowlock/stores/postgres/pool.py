@@ -45,14 +45,18 @@ class Pool:
         await anext(self._keeper)
 
     def session(self, *, urgent: bool = False) -> Loan:
-        """Lend a session for a block; `urgent` goes before who waits already."""
+        """
+        Lend a session for one block, which has to follow: a close waits for its end.
+
+        `urgent` goes before who waits already.
+        """
+        if self._is_closing:
+            raise closed(self._shown)
+        self._callers += 1
         return Loan(self, urgent=urgent)
 
     async def enter(self, *, urgent: bool) -> Session:
         """Begin a loan."""
-        if self._is_closing:
-            raise closed(self._shown)
-        self._callers += 1
         try:
             return await self._take(urgent=urgent)
         except BaseException:

@@ -19,6 +19,9 @@ from rowlock.stores.postgres.sessions import Row
 
 _MICROSECOND = timedelta(microseconds=1)
 
+# Asked for each row, and quicker than the call.
+STATUS: Mapping[str, Status] = {status.value: status for status in Status}
+
 
 def numbers(values: Sequence[float | None]) -> str | None:
     """Write an array of numbers; none at all where each is None."""
@@ -124,7 +127,7 @@ def job(row: Row) -> Job:
         id=row[0],
         queue=row[1],
         task=row[2],
-        status=Status(row[3]),
+        status=STATUS[row[3]],
         priority=row[4],
         run_at=row[5],
         expires_at=row[6],

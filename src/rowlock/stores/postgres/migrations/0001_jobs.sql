@@ -21,7 +21,7 @@ CREATE TABLE {schema}.live (
     timeout double precision,
     priority integer NOT NULL,
     claims integer NOT NULL DEFAULT 0,
-    attempts integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    attempts integer NOT NULL DEFAULT 0,
     failures integer NOT NULL DEFAULT 0,
     losses integer NOT NULL DEFAULT 0,
     max_attempts integer NOT NULL,
@@ -42,11 +42,7 @@ CREATE TABLE {schema}.live (
     state json,
     result json,
     payload json NOT NULL,
-    -- What Python can't read would stop every worker.
-    CONSTRAINT live_is_due_in_a_year_of_four_digits
-        CHECK (run_at >= '0001-01-01 00:00Z' AND run_at < '10000-01-01 00:00Z'),
-    CONSTRAINT live_expires_in_a_year_of_four_digits
-        CHECK (expires_at >= '0001-01-01 00:00Z' AND expires_at < '10000-01-01 00:00Z'),
+    -- Few: each is read anew by every statement that writes.
     CONSTRAINT live_is_leased_while_running
         CHECK ((status = 'running') = (leased_until IS NOT NULL)),
     CONSTRAINT live_is_finished_when_final
@@ -103,9 +99,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN jsonb_array_length(errors) < 10 THEN errors ELSE errors - 0 END
     || jsonb_build_array(entry);
 
--- Makes the partition of a day where it is missing; says whether it was. A table with
--- its CHECKs that is then attached: CREATE ... PARTITION OF would wait for every
--- reader of the history, and a finish behind it.
+-- Makes the partition of a day where it is missing; says whether it was. A table that is
+-- then attached: CREATE ... PARTITION OF would wait for every reader of the history, and
+-- a finish behind it.
 CREATE FUNCTION {schema}.make_partition(day date) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -126,9 +122,8 @@ BEGIN
     END IF;
     EXECUTE format(
         'CREATE TABLE IF NOT EXISTS %1$I.%2$I ('
-        ' LIKE %1$I.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS,'
-        ' CHECK (finished_at >= %3$L AND finished_at < %4$L))',
-        {schema_name}, name, first, following
+        ' LIKE %1$I.history INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
+        {schema_name}, name
     );
     EXECUTE format(
         'ALTER TABLE %1$I.history ATTACH PARTITION %1$I.%2$I'
