@@ -62,30 +62,26 @@ class Teller:
         self._sending: asyncio.Task[None] | None = None
 
     def at_once(self, arrivals: Iterable[Arrival]) -> str | None:
-        """Give what is to be told now; the rest is gathered, and told soon."""
+        """Give what is to be told now, or gather it, to be told soon."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         if len(self._told_at) > MOST_QUEUES:
             self._told_at.clear()
-        urgent = []
+        is_urgent = False
         for arrival in arrivals:
-            queue = arrival.line.queue
-            told_at = self._told_at.get(queue)
-            if told_at is None or now - told_at >= QUIET:
-                urgent.append(arrival)
-            else:
-                self._gather(arrival)
-        for arrival in urgent:
-            self._told_at[arrival.line.queue] = now
+            told_at = self._told_at.get(arrival.line.queue)
+            is_urgent |= told_at is None or now - told_at >= QUIET
+            self._gather(arrival)
+        if is_urgent:
+            self._stop_timer()
+            return self._taken()
         if self._gathered and self._timer is None:
             self._timer = loop.call_later(QUIET, self._begin_sending)
-        return write(urgent) if urgent else None
+        return None
 
     async def flush(self) -> None:
         """Tell what is gathered, now."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
         if self._sending is not None:
             await asyncio.wait([self._sending])
         if self._gathered:
@@ -109,6 +105,11 @@ class Teller:
         now = asyncio.get_running_loop().time()
         self._told_at.update((line.queue, now) for line in gathered)
         return write(gathered.values())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _begin_sending(self) -> None:
         self._timer = None
