@@ -160,10 +160,11 @@ class Database:
             announced = await run(session)
             self.grace.wrote()
             if announced.arrivals:
-                self.hear(announced.arrivals)
                 payload = home.teller.at_once(announced.arrivals)
                 if payload is not None:
                     await _send(session, payload)
+                # Last: the caller is told before a worker of this loop has it.
+                self.hear(announced.arrivals)
         return announced.answer
 
     def _lend(self, home: Home, *, urgent: bool = False) -> Loan:
