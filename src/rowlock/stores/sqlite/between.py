@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowlock.stores.grace import Grace
-    from rowlock.stores.sqlite.wake import News
+    from rowlock.stores.news import News
 
 _log = logging.getLogger("rowlock.store")
 
