@@ -262,7 +262,7 @@ async def test_b29_of_50_callers_at_once_one_gets_the_job_and_49_none(
         await gate.wait()
 
     async with app.worker():
-        for _ in range(5 * scale):
+        for _ in range(5 if scale == 1 else 100):
             # The worker claims the job while the others still ask for it.
             gate.clear()
             answers = await asyncio.to_thread(all_at_once, doors)
@@ -279,7 +279,7 @@ async def test_b29_where_the_key_is_free_again_at_once_each_id_is_a_job(
 
     ids: list[int] = []
     async with app.worker():
-        for _ in range(5 * scale):
+        for _ in range(5 if scale == 1 else 100):
             answers = await asyncio.to_thread(all_at_once, doors)
             # None at all where the job of the round before isn't finished yet.
             ids += [answer for answer in answers if answer is not None]

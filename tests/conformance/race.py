@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
-Act: TypeAlias = Callable[[int], Coroutine[Any, Any, Any]]
+from rowlock._errors import StoreUnavailable
+from rowlock._store import Store
+
+Act: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+
+
+class Patient:
+    """A store whose callers try again when they were locked out, as a worker does."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Act:
+        verb = getattr(self._store, name)
+
+        async def again(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - any verb's
+            while True:
+                # Law 18: it gave up after a second, and nothing was written.
+                with contextlib.suppress(StoreUnavailable):
+                    return await verb(*args, **options)
+
+        return again
 
 
 async def race(rounds: int, *acts: Act) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +30,23 @@ from .given import (
     new_job,
     retry,
 )
-from .race import race
+from .race import Patient, race
+
+
+@pytest.fixture
+def store(store: Store) -> Store:
+    """Races are for locks, and on a busy machine one may be lost for a second."""
+    return cast("Store", Patient(store))
+
+
+@pytest.fixture
+def open_another(open_another: OpenAnother) -> OpenAnother:
+    """The same for each store that joins the race."""
+
+    async def patient() -> Store:
+        return cast("Store", Patient(await open_another()))
+
+    return patient
 
 
 async def claim_all(store: Store, worker: str, size: int) -> list[ClaimKey]:
