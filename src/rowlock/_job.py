@@ -162,7 +162,8 @@ class Outcome:
     again. `failed` counts against max_attempts, `lost` against the losses, and
     `unstarted` takes the start back. `error` is kept in the job's errors; `result`
     is JSON text. The jobs in `spawned` are inserted with the outcome or not at all
-    (law 7).
+    (law 7). A recovery names in `leased_until` the lease that was over: where it was
+    renewed meanwhile, the outcome is refused (law 9).
     """
 
     key: ClaimKey
@@ -175,6 +176,7 @@ class Outcome:
     result: str | None = None
     meta: Mapping[str, JSON] | None = None
     spawned: tuple[NewJob, ...] = ()
+    leased_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
 from rowlock._job import JSON, Claim, ClaimKey, NewJob, Outcome, Status
 from rowlock._retry import LOSS_DELAYS, MAX_LOSSES
@@ -66,10 +67,16 @@ def lost(claim: Claim) -> Outcome:
     kept. A claim that its worker abandoned at shutdown is no loss, with that same
     exception.
     """
+    over = partial(
+        Outcome,
+        key=claim.key,
+        leased_until=claim.leased_until,
+        error=_lost_error(claim),
+    )
     if claim.cancel_requested_at is not None:
-        return Outcome(key=claim.key, status=Status.CANCELLED, error=_lost_error(claim))
+        return over(status=Status.CANCELLED)
     if claim.abandoned and claim.max_attempts > 1:
-        return Outcome(key=claim.key, status=Status.PENDING, error=_lost_error(claim))
+        return over(status=Status.PENDING)
     losses = claim.losses + 1
     failures = claim.failures + claim.alone
     dead = (
@@ -77,13 +84,11 @@ def lost(claim: Claim) -> Outcome:
         or failures >= claim.max_attempts
         or claim.max_attempts == 1
     )
-    return Outcome(
-        key=claim.key,
+    return over(
         status=Status.FAILED if dead else Status.PENDING,
         delay=LOSS_DELAYS[min(losses, len(LOSS_DELAYS)) - 1],
         failed=claim.alone,
         lost=True,
-        error=_lost_error(claim),
     )
 
 

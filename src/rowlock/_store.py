@@ -26,7 +26,7 @@ The laws, each the name of a test that runs on every store:
 8.  renew extends what is held - the fence holds, whether or not the lease ran out -
     and names what is lost and what was asked to cancel.
 9.  A lease that hasn't run out is never recovered, except of a worker known to be
-    dead (`lost(worker=...)`).
+    dead (`lost(worker=...)`); one renewed after `lost` read it hasn't either.
 10. At most one unfinished job per (task, idempotency key); the key is free again when
     the job ends.
 11. A paused queue or task yields no claims; running attempts go on.
@@ -425,8 +425,9 @@ class Store(Protocol):
         """
         Read claims whose lease is over, or all that a worker known to be dead holds.
 
-        Changes nothing: the caller turns each into an outcome and calls `finish`.
-        Empty while this process is in its grace (laws 9, 17).
+        Changes nothing: the caller turns each into an outcome, which names the lease
+        that was read, and calls `finish`, which refuses it where the claim was renewed
+        meanwhile. Empty while this process is in its grace (laws 9, 17).
         """
         ...
 

@@ -59,10 +59,11 @@ class Model:
         rows = (r for r in self.rows.values() if (r.task, r.idempotency_key) == name)
         return next((r.id for r in rows if name[1] and not r.status.is_final), None)
 
-    def held(self, key: ClaimKey) -> Row | None:
-        """Law 6, the fence: the row, where this very claim holds it."""
+    def held(self, key: ClaimKey, read: datetime | None = None) -> Row | None:
+        """Law 6, the fence, and 9: the row, where this claim holds it as was read."""
         row = self.rows.get(key.job_id)
-        return row if row and (row.status, row.claims) == (RUNNING, key.claim) else None
+        holds = row and (row.status, row.claims) == (RUNNING, key.claim)
+        return row if row and holds and read in (None, row.leased_until) else None
 
     def enqueue(self, jobs: Sequence[NewJob], ids: Sequence[int | None]) -> None:
         """Laws 1, 10 and 20."""
@@ -128,7 +129,7 @@ class Model:
     def finish(self, outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> None:
         """Laws 6 and 7."""
         for outcome, answer in zip(outcomes, settled, strict=True):
-            if row := self.held(outcome.key):
+            if row := self.held(outcome.key, outcome.leased_until):
                 self.end(row, outcome)
             assert (answer.key, answer.accepted) == (outcome.key, row is not None)
             now = self.rows.get(outcome.key.job_id)
@@ -156,9 +157,8 @@ class Model:
     def lost(self, claims: Sequence[Claim], limit: int, worker: str | None) -> None:
         """Laws 9 and 13."""
         over = {(r.id, r.claims) for r in self.rows.values() if self.is_lost(r, worker)}
-        keys = {held.key for held in claims}
-        assert keys <= over
-        assert len(claims) == len(keys) == min(limit, len(over))
+        told = {held.key for held in claims} & over
+        assert len(told) == len(claims) == min(limit, len(over))
 
     def is_lost(self, row: Row, worker: str | None) -> bool:
         if worker is not None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rowlock import _outcome
+from rowlock._job import Status
 from rowlock._store import Store
 from rowlock.testing import FakeClock
 
@@ -60,6 +61,42 @@ async def test_law_9_a_renewed_claim_is_not_lost(
         await store.renew([renewed.key], worker="w1", lease=LEASE)
 
     assert [each.key for each in await store.lost(10)] == [silent.key]
+
+
+async def test_law_9_a_claim_renewed_since_it_was_read_as_lost_is_not_recovered(
+    store: Store, enqueue: Enqueue, claim_one: ClaimOne, elapse: Elapse, read: Read
+) -> None:
+    (job_id,) = await enqueue()
+    held = await claim_one()
+    await elapse(LEASE.total_seconds() + 1)
+    (lost,) = await store.lost(10)
+    renewal = await store.renew([held.key], worker="w1", lease=LEASE)
+    assert renewal.lost == frozenset()
+
+    (settled,) = await store.finish([_outcome.lost(lost)])
+
+    assert (settled.accepted, settled.status) == (False, Status.RUNNING)
+    assert settled.claims == held.key.claim
+    job = await read(job_id)
+    assert (job.status, job.losses, job.errors) == (Status.RUNNING, 0, ())
+    (settled,) = await store.finish([_outcome.succeeded(held.key)])
+    assert settled.accepted
+
+
+async def test_law_9_of_several_read_as_lost_only_those_not_renewed_are_recovered(
+    store: Store, enqueue: Enqueue, claim: ClaimSome, elapse: Elapse
+) -> None:
+    await enqueue(5)
+    held = (await claim(5)).claims
+    await elapse(LEASE.total_seconds() + 1)
+    lost = await store.lost(10)
+    renewed = {held[1].key, held[3].key}
+    await store.renew(renewed, worker="w1", lease=2 * LEASE)
+
+    settled = await store.finish([_outcome.lost(each) for each in lost])
+
+    assert {each.key for each in settled if not each.accepted} == renewed
+    assert len(settled) == 5
 
 
 async def test_law_9_a_long_lease_is_kept_whatever_others_have(

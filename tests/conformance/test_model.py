@@ -197,6 +197,9 @@ class Life(RuleBasedStateMachine):
             self.model.lost(lost, limit, worker)
             for held in lost:
                 show(self.model.rows[held.job_id], held)
+            if worker is None and data.draw(st.booleans()):
+                # Its worker was only late: what it renews by now isn't lost any more.
+                self.renewed({lost[0].key}, lost[0].worker)
             self.finished([_outcome.lost(held) for held in lost])
         self.model.lost([], limit, worker)
 

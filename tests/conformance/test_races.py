@@ -122,6 +122,32 @@ async def test_b15_finish_against_recover_one_of_them_is_refused(
             assert (len(job.errors), job.losses) == (1, 1)
 
 
+async def test_law_9_renew_against_recover_one_of_them_is_told_no(
+    store: Store,
+    enqueue: Enqueue,
+    claim: ClaimSome,
+    open_another: OpenAnother,
+    scale: int,
+) -> None:
+    rounds = 200 * scale
+    await enqueue(rounds)
+    held = (await claim(rounds)).claims
+    another = await open_another()
+    read = {each.key: each for each in await another.lost(rounds, worker="w1")}
+
+    answers = await race(
+        rounds,
+        lambda n: store.renew([held[n].key], worker="w1", lease=2 * LEASE),
+        lambda n: another.finish([_outcome.lost(read[held[n].key])]),
+    )
+
+    jobs = await store.get([each.job_id for each in held])
+    for (renewal, (recovered,)), job in zip(answers, jobs, strict=True):
+        assert recovered.accepted is (recovered.key in renewal.lost)
+        assert (job.status is Status.RUNNING) is not recovered.accepted
+        assert job.losses == recovered.accepted
+
+
 async def test_b15_many_recoverers_charge_one_loss(
     store: Store,
     enqueue: Enqueue,

@@ -220,6 +220,16 @@ def test_a_loss_says_which_worker_was_lost_and_how(
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [{}, {"abandoned": True}, {"cancel_requested_at": NOON}, {"max_attempts": 1}],
+)
+def test_a_loss_names_the_lease_that_was_read(fields: dict[str, Any]) -> None:
+    held = claim(**fields)
+
+    assert _outcome.lost(held).leased_until == held.leased_until
+
+
+@pytest.mark.parametrize(
     "outcome",
     [
         _outcome.succeeded(KEY),

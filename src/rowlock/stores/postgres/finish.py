@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from rowlock._job import JSON, ClaimKey, NewJob, Outcome, Status
+from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Arrival, Line
@@ -156,6 +157,7 @@ async def _write_part(session: Session, ordered: Sequence[Outcome]) -> Written:
         summaries=rows.texts([_summary(outcome.error) for outcome in ordered]),
         results=rows.texts([outcome.result for outcome in ordered]),
         metas=rows.texts([rows.maybe_json(outcome.meta) for outcome in ordered]),
+        leases=rows.instants([outcome.leased_until for outcome in ordered]),
     )
     written = {ClaimKey(row[0], row[1]): row for row in found}
     spawned, added = await _spawn(session, [o for o in ordered if o.key in written])
@@ -189,10 +191,7 @@ def _error(outcome: Outcome) -> Mapping[str, JSON] | None:
 
 
 def _summary(error: Mapping[str, JSON] | None) -> str | None:
-    if error is None:
-        return None
-    text = f"{error.get('type', 'Error')}: {error.get('message', '')}"
-    return rows.clean(text[:LAST_ERROR])
+    return None if error is None else rows.clean(in_words(error)[:LAST_ERROR])
 
 
 def _accepted(key: ClaimKey, written: Written) -> Settled:

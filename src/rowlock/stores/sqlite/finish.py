@@ -42,7 +42,7 @@ def finish(
     errors: list[dict[str, object]] = []
     for outcome in outcomes:
         job = jobs.get(outcome.key.job_id)
-        if job is None or not _holds(outcome.key, job):
+        if job is None or not _holds(outcome, job):
             settled.append(_refused(outcome.key, job))
             continue
         end = _judge(outcome, job, now)
@@ -63,9 +63,12 @@ def finish(
     )
 
 
-def _holds(key: ClaimKey, job: Found) -> bool:
-    """Say whether a claim still holds its job: the fence of law 6."""
-    return job.status is Status.RUNNING and job.claims == key.claim
+def _holds(outcome: Outcome, job: Found) -> bool:
+    """Say whether a claim still holds its job (law 6), and as it was read (law 9)."""
+    if job.status is not Status.RUNNING or job.claims != outcome.key.claim:
+        return False
+    read = outcome.leased_until
+    return read is None or job.leased_until == rows.to_micros(read)
 
 
 def _judge(outcome: Outcome, job: Found, now: int) -> End:

@@ -38,6 +38,7 @@ class Found(NamedTuple):
     cancel_requested_at: int | None
     task: str
     idempotency_key: str | None
+    leased_until: int | None
 
 
 def find(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Found]:

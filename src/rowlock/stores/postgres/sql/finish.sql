@@ -1,6 +1,7 @@
--- Writes what claims ended as, where they still hold their job (law 6); one that has
--- succeeded or is cancelled moves to the history. Answers the claims written; one that
--- is missing was refused, or locked by a live transaction, as find.sql tells.
+-- Writes what claims ended as, where they still hold their job (law 6) and a recovery's
+-- lease is the one that was over (law 9); one that has succeeded or is cancelled moves to
+-- the history. Answers the claims written; one that is missing was refused, or locked by
+-- a live transaction, as find.sql tells.
 -- Locks the rows in the order of their ids, and passes by those that are locked. What
 -- is inserted comes from the DELETE: a row that was changed after this began is neither
 -- moved nor removed. After a cancel was asked, pending and failed become cancelled
@@ -32,15 +33,17 @@ WITH locked AS MATERIALIZED (
         %(ids)s::bigint[], %(claims)s::integer[], %(statuses)s::text[],
         %(delays)s::bigint[], %(unstarted)s::integer[], %(failed)s::integer[],
         %(lost)s::integer[], %(errors)s::jsonb[], %(summaries)s::text[],
-        %(results)s::json[], %(metas)s::jsonb[]
+        %(results)s::json[], %(metas)s::jsonb[], %(leases)s::timestamptz[]
     ) AS outcome (
-        id, claim, status, delay, unstarted, failed, lost, error, summary, result, meta
+        id, claim, status, delay, unstarted, failed, lost, error, summary, result, meta,
+        lease
     )
     CROSS JOIN LATERAL (
         SELECT live.ctid AS tid, live.*
         FROM {schema}.live
         WHERE live.id = outcome.id AND live.claims = outcome.claim
             AND (status = 'running') IS TRUE
+            AND (outcome.lease IS NULL OR live.leased_until = outcome.lease)
         LIMIT 1
         FOR UPDATE SKIP LOCKED
     ) AS job
