@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from rowlock._job import JSON, ClaimKey, NewJob, Outcome, Status
@@ -109,14 +111,20 @@ async def _write(
         try:
             if not wait and not any(outcome.spawned for outcome in outcomes):
                 return await _write_once(session, outcomes)
-            async with session.transaction():
-                if wait:
-                    await session.run("patience", span=_PATIENCE)
-                    await session.run("lock", ids=rows.numbers(ids))
+            async with _holding(session, ids) if wait else session.transaction():
                 return await _write_once(session, outcomes)
         except NoPartition:
             await make_partitions(session, ids)
     return await _write_once(session, outcomes)
+
+
+@asynccontextmanager
+async def _holding(session: Session, ids: Sequence[int]) -> AsyncIterator[None]:
+    """Have these rows in a transaction, where they are free within a moment."""
+    async with session.transaction():
+        await session.run("patience", span=_PATIENCE)
+        await session.run("lock", ids=rows.numbers(ids))
+        yield
 
 
 async def make_partitions(session: Session, ids: Sequence[int]) -> None:
@@ -232,25 +240,49 @@ async def renew(
     lease: timedelta,
     abandoned: bool,
 ) -> Renewal:
-    """Extend what is held, and show that the worker lives (law 8)."""
-    ordered = sorted(keys)
+    """
+    Extend what is held, and show that the worker lives (law 8).
+
+    A row that is locked for a moment is waited for, apart from the others: it may be
+    in the hands of a recovery, and its worker is to hear of that (law 9).
+    """
+    extend = partial(_extend, session, worker=worker, lease=lease, abandoned=abandoned)
+    extended = await extend(sorted(keys))
+    stands: dict[int, Stand] = {}
+    if left := [key for key in sorted(keys) if key not in extended]:
+        stands = await find(session, [key.job_id for key in left])
+    if locked := [key for key in left if holds(key, stands)]:
+        ids = [key.job_id for key in locked]
+        with contextlib.suppress(Locked):
+            async with _holding(session, ids):
+                extended |= await extend(locked)
+        stands |= await find(session, ids)
+    return Renewal(
+        lost=frozenset(
+            key for key in left if key not in extended and not holds(key, stands)
+        ),
+        cancelled=frozenset(key for key, asked in extended.items() if asked),
+    )
+
+
+async def _extend(
+    session: Session,
+    keys: Sequence[ClaimKey],
+    *,
+    worker: str,
+    lease: timedelta,
+    abandoned: bool,
+) -> dict[ClaimKey, bool]:
+    """Extend what is held and free; each with whether a cancel was asked of it."""
     found = await session.run(
         "renew",
-        ids=rows.numbers([key.job_id for key in ordered]),
-        claims=rows.numbers([key.claim for key in ordered]),
+        ids=rows.numbers([key.job_id for key in keys]),
+        claims=rows.numbers([key.claim for key in keys]),
         worker=worker,
         lease=str(rows.micros(lease)),
         abandoned=str(abandoned),
     )
-    extended = {ClaimKey(job_id, claims): asked for job_id, claims, asked in found}
-    left = [key for key in ordered if key not in extended]
-    if left:
-        stands = await find(session, [key.job_id for key in left])
-        left = [key for key in left if not holds(key, stands)]
-    return Renewal(
-        lost=frozenset(left),
-        cancelled=frozenset(key for key, asked in extended.items() if asked),
-    )
+    return {ClaimKey(job_id, claims): asked for job_id, claims, asked in found}
 
 
 async def save(
