@@ -21,7 +21,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 # Tests that move the clock leave the partitions of their days, and each is looked at
 # by every question to the history.
-MOST_PARTITIONS = 40
+MOST_PARTITIONS = 8
 
 EMPTY = """
     DELETE FROM rowlock.live;
