@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def migrate(url: str) -> None:
         await store.migrate()
         await store.close()
 
-    asyncio.run(run())
+    # A test that asks for a database first of all has a loop running by then.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, run()).result()
 
 
 @contextmanager
