@@ -12,6 +12,18 @@ import asyncio
 import click
 
 from benchmarks import drain as drain_benchmark
+from benchmarks import pickup as pickup_benchmark
+from benchmarks.databases import place
+
+STORE = click.option(
+    "--store",
+    type=click.Choice(["sqlite", "postgres"]),
+    default="sqlite",
+    help="Which.",
+)
+URL = click.option(
+    "--url", help="A Postgres to make databases on; else one is started, with fsync."
+)
 
 
 @click.group()
@@ -20,12 +32,24 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--store", type=click.Choice(["sqlite"]), default="sqlite", help="Which.")
+@STORE
+@URL
 @click.option("--jobs", type=int, default=20_000, help="How many jobs a run.")
 @click.option("--runs", type=int, default=3, help="Runs a setting; medians are told.")
-def drain(store: str, jobs: int, runs: int) -> None:
+def drain(store: str, url: str | None, jobs: int, runs: int) -> None:
     """Drain a full queue with one process and a no-op async handler."""
-    asyncio.run(drain_benchmark.run(store, jobs=jobs, runs=runs))
+    with place(store, url) as found:
+        asyncio.run(drain_benchmark.run(found, jobs=jobs, runs=runs))
+
+
+@main.command()
+@STORE
+@URL
+@click.option("--jobs", type=int, default=500, help="How many jobs, one by one.")
+def pickup(store: str, url: str | None, jobs: int) -> None:
+    """Tell how long an idle worker takes to begin a job of another process."""
+    with place(store, url) as found:
+        asyncio.run(pickup_benchmark.run(found, jobs=jobs))
 
 
 main(prog_name="python -m benchmarks")

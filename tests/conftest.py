@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from rowlock import App
 from rowlock.testing import FakeClock
 
+from .cluster.databases import Databases
+from .conformance import on_postgres
 from .conformance.stores import CASES, StoreCase
 from .journal import Journal
 from .workers import Workers
@@ -58,6 +60,19 @@ def scale(request: pytest.FixtureRequest) -> int:
     return 10 if request.config.getoption("--slow") else 1
 
 
+@pytest.fixture(scope="session")
+def prepare_template() -> Callable[[str], None]:
+    """Fill the template from which each process clones its database."""
+    return on_postgres.migrate
+
+
+@pytest.fixture(scope="session")
+def postgres_server(databases: Databases) -> Iterator[None]:
+    """Have a database on Postgres for this process."""
+    with on_postgres.serving(databases):
+        yield
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     """A clock that stands still until the test moves it."""
@@ -68,12 +83,14 @@ def clock() -> FakeClock:
 def shared_case(request: pytest.FixtureRequest) -> StoreCase:
     """A store whose database several processes can open."""
     case: StoreCase = request.param
+    if case.server is not None:
+        request.getfixturevalue(case.server)
     return case
 
 
 @pytest.fixture
 def database_url(shared_case: StoreCase, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database that several processes can open."""
+    """The URL of a database without jobs that several processes can open."""
     with shared_case.database(tmp_path) as url:
         yield url
 

@@ -49,6 +49,16 @@ PYTHON = sorted(
 )
 STATEMENTS = sorted((ROOT / "src").glob("rowlock/stores/*/sql/*.sql"))
 LONGEST_STATEMENT = 60
+
+LONG_STATEMENTS = {
+    f"src/rowlock/stores/postgres/sql/{operation}.sql": reason
+    for operation, reason in {
+        "claim": "a claim is one statement, with the pauses that bind it",
+        "enqueue_keyed": "who holds a key in vain goes in the statement that takes it",
+        "finish": "a job is in one of two tables, and changes it in one statement",
+        "replay": "a job comes back from either table, in one statement",
+    }.items()
+}
 LAWS = 21
 
 
@@ -89,6 +99,7 @@ def test_listed_exceptions_exist() -> None:
     listed = {entry.split(":")[0] for entry in (*LONG_FILES, *LONG_FUNCTIONS)}
 
     assert listed <= {name(path) for path in PYTHON}
+    assert LONG_STATEMENTS.keys() <= {name(path) for path in STATEMENTS}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=name)
@@ -104,7 +115,11 @@ def test_a_statement_stands_alone_in_its_file(path: Path) -> None:
 
     assert body.rstrip().endswith(";")
     assert body.count(";") == 1
-    assert len((header + body).splitlines()) <= LONGEST_STATEMENT
+    lines = len((header + body).splitlines())
+    if name(path) in LONG_STATEMENTS:
+        assert lines > LONGEST_STATEMENT, "it is short again: take it off the list"
+    else:
+        assert lines <= LONGEST_STATEMENT
 
 
 @pytest.mark.parametrize("path", STATEMENTS, ids=name)
@@ -127,7 +142,7 @@ def test_a_statement_names_indexes_and_laws_that_there_are(path: Path) -> None:
     }
 
     laws = re.findall(r"laws? ((?:\d+(?:, | and )?)+)", header)
-    assert set(re.findall(r"rowlock_\w+", header)) <= indexes
+    assert set(re.findall(r"\b(?:rowlock|live|history)_\w+", header)) <= indexes
     assert {int(law) for text in laws for law in re.findall(r"\d+", text)} <= set(
         range(1, LAWS + 1)
     )

@@ -122,25 +122,42 @@ class Settled:
     run_at: datetime | None = None
     spawned: tuple[int | None, ...] = ()
 
+    @property
+    def is_locked(self) -> bool:
+        """
+        Whether the claim holds and a live transaction has its row.
+
+        Nothing was refused, then: try again.
+        """
+        return (
+            not self.accepted
+            and self.status is Status.RUNNING
+            and self.claims == self.key.claim
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """
     What an operator's verb did to one job.
 
-    Where it isn't `done`, `status` is the state found (None: no such job) and
-    `blocked_by` the job that holds the key.
+    Where it isn't `done`, `status` is the state found (None: no such job),
+    `blocked_by` the job that holds the key, and `is_locked` says that a live
+    transaction has the row, so that it is worth another try.
     """
 
     job_id: int
     done: bool
     status: Status | None
     blocked_by: int | None = None
+    is_locked: bool = False
 
     def __str__(self) -> str:
         """Say it in words: `done`, `already succeeded`, `blocked by 17`."""
         if self.done:
             return "done"
+        if self.is_locked:
+            return "locked by another transaction, try again"
         if self.status is None:
             return "not found"
         if self.blocked_by is not None:

@@ -102,6 +102,8 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
         while under_way := asyncio.all_tasks(loop):
             loop.run_until_complete(asyncio.wait(under_way))
+        # A store's connections of this loop end with them.
+        loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
 

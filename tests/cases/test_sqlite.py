@@ -16,13 +16,23 @@ import pytest
 
 from rowlock import App, Filter, Status
 from rowlock._store import Demand
+from tests.conformance.stores import CASES
 from tests.endings import all_over, finished, known, reached
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import ROOT, Workers
 
+# What only SQLite's own kind of lock can show.
+ON_A_FILE = pytest.mark.parametrize(
+    "shared_case",
+    [case for case in CASES if case.name == "sqlite-file"],
+    ids=lambda case: case.name,
+    indirect=True,
+)
+
 
 @pytest.mark.timeout(240)
+@ON_A_FILE
 async def test_b143_8_processes_at_everything_meet_no_lock_error(
     app: App, journal: Journal, workers: Workers, scale: int
 ) -> None:
@@ -135,6 +145,7 @@ async def check_all_loops(app: App, workers: Workers) -> None:
     await workers.until("claim.recovered", job_id=lost)
 
 
+@ON_A_FILE
 async def test_b143_who_meets_a_crowd_gets_its_turn(
     app: App, database_url: str
 ) -> None:

@@ -39,6 +39,7 @@ from .stores import CASES, Connection, StoreCase
 # Fixtures that not every store can give, each with the field that says whether.
 NEEDS = {
     "processes": "processes",
+    "migrates_itself": "migrates_itself",
     "open_another": "processes",
     "poison": "poison",
     "hold_writes": "hold_writes",
@@ -79,6 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def store_case(request: pytest.FixtureRequest) -> StoreCase:
     """The store to prove."""
     case: StoreCase = request.param
+    if case.server is not None:
+        request.getfixturevalue(case.server)
     return case
 
 
@@ -93,6 +96,19 @@ def new_database(store_case: StoreCase, tmp_path: Path) -> Iterator[Callable[[],
             return made.enter_context(store_case.database(folder))
 
         yield new_database
+
+
+@pytest.fixture
+def unmigrated(store_case: StoreCase, tmp_path: Path) -> Iterator[str]:
+    """Make a database that was never migrated; its URL."""
+    with (store_case.unmigrated or store_case.database)(tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def migrates_itself(store_case: StoreCase) -> None:
+    """Say that this test has a database migrated by its opening."""
+    assert store_case.migrates_itself
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from . import on_postgres
+
 
 class Connection(Protocol):
     """A user's own connection, as far as tests use it."""
@@ -36,6 +38,12 @@ class StoreCase:
 
     name: str
     database: Callable[[Path], AbstractContextManager[str]]
+    # A database that was never migrated, where `database` gives one that was.
+    unmigrated: Callable[[Path], AbstractContextManager[str]] | None = None
+    # Opening it migrates it.
+    migrates_itself: bool = True
+    # The fixture of the session that has to be there first.
+    server: str | None = None
     processes: bool = False
     # While inside, the database itself refuses to write a row of the task `poison`.
     poison: Callable[[str], AbstractContextManager[None]] | None = None
@@ -146,5 +154,19 @@ CASES = [
         ids_above=sqlite_ids_above,
         from_the_future=sqlite_from_the_future,
         delete_rows=sqlite_delete_rows,
+    ),
+    StoreCase(
+        name="postgres",
+        server="postgres_server",
+        database=on_postgres.database,
+        unmigrated=on_postgres.unmigrated,
+        migrates_itself=False,
+        processes=True,
+        poison=on_postgres.poison,
+        hold_writes=on_postgres.hold_writes,
+        lend=on_postgres.lend,
+        ids_above=on_postgres.ids_above,
+        from_the_future=on_postgres.from_the_future,
+        delete_rows=on_postgres.delete_rows,
     ),
 ]

@@ -22,9 +22,9 @@ async def test_an_open_store_has_nothing_to_migrate(store: Store) -> None:
 
 
 async def test_a_dry_run_names_what_is_pending_oldest_first(
-    database: str, clock: FakeClock
+    unmigrated: str, clock: FakeClock
 ) -> None:
-    store = connect(database, clock=clock)
+    store = connect(unmigrated, clock=clock)
     try:
         pending = await store.migrate(dry_run=True)
         again = await store.migrate(dry_run=True)
@@ -37,9 +37,9 @@ async def test_a_dry_run_names_what_is_pending_oldest_first(
 
 
 async def test_migrate_applies_what_the_dry_run_named_and_is_done(
-    database: str, clock: FakeClock
+    unmigrated: str, clock: FakeClock
 ) -> None:
-    store = connect(database, clock=clock)
+    store = connect(unmigrated, clock=clock)
     try:
         pending = await store.migrate(dry_run=True)
         applied = await store.migrate()

@@ -72,9 +72,9 @@ async def test_law_5_claims_of_real_processes_add_up(
 
 @pytest.mark.usefixtures("processes")
 async def test_many_who_migrate_at_once_apply_each_step_once(
-    database: str, clock: FakeClock
+    unmigrated: str, clock: FakeClock
 ) -> None:
-    stores = [connect(database, clock=clock) for _ in range(6)]
+    stores = [connect(unmigrated, clock=clock) for _ in range(6)]
     pending = await stores[0].migrate(dry_run=True)
 
     ((*applied,),) = await race(
@@ -88,7 +88,7 @@ async def test_many_who_migrate_at_once_apply_each_step_once(
         await each.close()
 
 
-@pytest.mark.usefixtures("processes")
+@pytest.mark.usefixtures("processes", "migrates_itself")
 async def test_many_who_open_a_new_database_at_once_all_find_it_ready(
     new_database: Callable[[], str], clock: FakeClock, scale: int
 ) -> None:

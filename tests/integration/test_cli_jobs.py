@@ -235,7 +235,7 @@ def test_no_id_at_all_is_refused(verb: str) -> None:
         ("--app", "", "isn't empty"),
         ("--database", "shop.db", "isn't a database URL"),
         ("--database", "mongodb://x", "There is no store for mongodb://"),
-        ("--database", "postgresql:///shop", "SQLite only"),
+        ("--database", "postgresql:///shop?schema=pg_shop", "pg_ is for Postgres"),
     ],
 )
 @pytest.mark.usefixtures("folder")

@@ -70,10 +70,6 @@ def test_synchronous_is_an_option(value: str) -> None:
         ("sqlite:///jobs.db?synchronous=off", "full"),
         ("sqlite:///jobs.db?timeout=5", "timeout"),
         ("sqlite:///jobs%00.db", "NUL"),
-        ("postgresql:///shop", "SQLite only"),
-        ("postgres://shop", "SQLite only"),
-        ("postgresql+psycopg:///shop", "SQLite only"),
-        ("postgresql+asyncpg:///shop", "SQLite only"),
     ],
 )
 def test_a_url_that_leads_nowhere_is_refused_with_what_to_do(

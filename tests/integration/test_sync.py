@@ -142,9 +142,9 @@ def no_thread(_thread: threading.Thread) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_an_app_works_on_both_sides_of_a_fork(door: App) -> None:
+def test_an_app_works_on_both_sides_of_a_fork(door: App, database_url: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.programs.forks", door.url],
+        [sys.executable, "-m", "tests.programs.forks", database_url],
         cwd=ROOT,
         capture_output=True,
         text=True,

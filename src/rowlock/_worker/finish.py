@@ -2,7 +2,8 @@
 Writing outcomes as they come.
 
 While one write is on its way the next gathers, so batches grow with the load and a
-lone job waits for nothing.
+lone job waits for nothing. An outcome that may have to wait for somebody's transaction
+is written apart from the others, and put off while it does.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rowlock._worker.runs import Run, Runs
 
 LARGEST_BATCH = 1000
+FIRST_PUT_OFF_S = 0.1
+LONGEST_PUT_OFF_S = 2.0
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +37,8 @@ class Ended:
     """
     A run with the outcome to write; `tries` counts writes without an answer.
 
+    `put_off_s` is for how long it was put off last, as its row or the key of a job it
+    spawns is in somebody's open transaction; such a one stands apart.
     `ended_at` is when its handler ended, by this machine's clock. Delays are the
     store's, so they count from `delayed_from`, the same moment by the store's clock.
     """
@@ -43,6 +48,14 @@ class Ended:
     ended_at: float
     delayed_from: float
     tries: int = 0
+    put_off_s: float = 0.0
+
+    @property
+    def stands_apart(self) -> bool:
+        """Whether its write may have to wait for somebody's transaction."""
+        return self.put_off_s > 0 or any(
+            job.idempotency_key is not None for job in self.outcome.spawned
+        )
 
     def due(self, now: float) -> Outcome:
         """Make the outcome to write now: its delay counts from the end, not now."""
@@ -74,6 +87,7 @@ class Finish:
         self._clock = clock
         self._lease_s = lease.total_seconds()
         self._waiting: list[Ended] = []
+        self._put_off = 0
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -99,23 +113,33 @@ class Finish:
             while self._waiting:
                 # In no variable of this frame: an idle worker would keep the jobs.
                 await self._write(self._take())
-            self._idle.set()
+            if not self._put_off:
+                self._idle.set()
 
     def _take(self) -> list[Ended]:
         batch = self._waiting[:LARGEST_BATCH]
-        del self._waiting[:LARGEST_BATCH]
+        if any(ended.stands_apart for ended in batch):
+            batch = [e for e in batch if not e.stands_apart] or batch[:1]
+            taken = set(batch)
+            self._waiting = [e for e in self._waiting if e not in taken]
+        else:
+            del self._waiting[:LARGEST_BATCH]
         return batch
 
     async def _write(self, batch: list[Ended]) -> None:
         while batch:
             # What can't be written is renewed until its lease would have ended, then
-            # left to recovery.
+            # left to recovery. What stands apart is put off meanwhile.
+            is_apart = len(batch) == 1 and batch[0].stands_apart
             until = min(ended.ended_at for ended in batch) + self._lease_s
             try:
                 settled = await self._outage.outlast(
-                    partial(self._try, batch), until=until
+                    partial(self._try, batch), until=0.0 if is_apart else until
                 )
             except (StoreUnavailable, OutcomeUnknown):
+                if is_apart:
+                    self._put_it_off(batch[0])
+                    return
                 batch = self._drop_overdue(batch)
                 continue
             except Exception:  # noqa: BLE001 - whatever it is, one outcome is at fault
@@ -133,6 +157,24 @@ class Finish:
             for ended, answer in zip(batch, settled, strict=True):
                 self._settle(ended, answer)
             return
+
+    def _put_it_off(self, ended: Ended) -> None:
+        left = ended.ended_at + self._lease_s - time.monotonic()
+        if left <= 0:
+            self._drop(ended)
+            return
+        ended.put_off_s = min(
+            max(2 * ended.put_off_s, FIRST_PUT_OFF_S), LONGEST_PUT_OFF_S, left
+        )
+        self._put_off += 1
+        asyncio.get_running_loop().call_later(
+            ended.put_off_s, self._take_up_again, ended
+        )
+
+    def _take_up_again(self, ended: Ended) -> None:
+        self._put_off -= 1
+        self._waiting.append(ended)
+        self._more.set()
 
     async def _try(self, batch: list[Ended]) -> Sequence[Settled]:
         try:
@@ -156,6 +198,9 @@ class Finish:
         self._events.emit(OutcomeDropped(job_id=key.job_id, claim=key.claim))
 
     def _settle(self, ended: Ended, settled: Settled) -> None:
+        if settled.is_locked:
+            self._put_it_off(ended)
+            return
         self._runs.drop(settled.key)
         # Refused only because an earlier write, whose answer was lost, had worked, if
         # only as the cancel that was asked (law 21).

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rowlock._clock import Clock
     from rowlock._store import Store
 
-_LATER = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+asyncpg")
+_POSTGRES = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+asyncpg")
 
 
 def connect(url: str, *, clock: Clock | None = None) -> Store:
@@ -38,17 +38,27 @@ def connect(url: str, *, clock: Clock | None = None) -> Store:
         from rowlock.stores import sqlite  # noqa: PLC0415 - imported on first use
 
         return sqlite.SQLiteStore.from_url(url, clock=clock)
-    if scheme in _LATER:
-        msg = (
-            f"There is no store for {scheme}:// yet: this version of Rowlock has"
-            " SQLite only (sqlite:///jobs.db)."
-        )
-        raise ConfigError(msg)
+    if scheme in _POSTGRES:
+        return _postgres(url, clock)
     msg = (
         f"There is no store for {scheme}://: the schemes that work are sqlite://"
-        " (sqlite:///jobs.db)."
+        " (sqlite:///jobs.db) and postgresql:// (postgresql://user@host/database)."
     )
     raise ConfigError(msg)
+
+
+def _postgres(url: str, clock: Clock | None) -> Store:
+    try:
+        from rowlock.stores import postgres  # noqa: PLC0415 - imported on first use
+    except ImportError as error:
+        if "psycopg" not in f"{error.name} {error}" and "pq wrapper" not in str(error):
+            raise
+        msg = (
+            "The driver for PostgreSQL can't be imported: run"
+            f" pip install 'rowlock[postgres]'. ({error})"
+        )
+        raise ConfigError(msg) from error
+    return postgres.PostgresStore.from_url(url, clock=clock)
 
 
 def _shown(url: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rowlock.stores.grace import Grace
-    from rowlock.stores.sqlite.wake import News
+    from rowlock.stores.news import News
 
 _log = logging.getLogger("rowlock.store")
 

@@ -19,13 +19,13 @@ from weakref import WeakSet
 
 from rowlock._errors import ConfigError, StoreUnavailable
 from rowlock.stores.grace import Grace
+from rowlock.stores.news import News
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import errors, migrate, rows
 from rowlock.stores.sqlite.between import FileBetween, MemoryBetween
 from rowlock.stores.sqlite.checkpoint import IS_ELECTED
 from rowlock.stores.sqlite.connection import MEMORY
 from rowlock.stores.sqlite.thread import Pending, Run, Thread, Work, closed
-from rowlock.stores.sqlite.wake import News
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         TaskInfo,
         WorkerInfo,
     )
+    from rowlock.stores.news import Subscription
     from rowlock.stores.sqlite.connection import Trace
-    from rowlock.stores.sqlite.wake import Subscription
 
 _NO_TIME = timedelta(0)
 

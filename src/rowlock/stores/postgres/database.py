@@ -1,0 +1,356 @@
+"""
+One database as this process works on it: connections by event loop, and who sleeps.
+
+Any thread with any loop may use it. What a loop has is made when it first asks, and
+ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from rowlock._clock import Clock, SystemClock
+from rowlock._errors import StoreError
+from rowlock.stores.grace import Grace
+from rowlock.stores.news import News
+from rowlock.stores.postgres import migrate, notify, sessions
+from rowlock.stores.postgres.address import Address
+from rowlock.stores.postgres.bounds import Arrival, Bounds
+from rowlock.stores.postgres.claim import Claimer
+from rowlock.stores.postgres.errors import Forbidden
+from rowlock.stores.postgres.listen import Listener
+from rowlock.stores.postgres.notify import Teller
+from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
+from rowlock.stores.postgres.sessions import Row, Session
+from rowlock.stores.postgres.statements import GIVEN_NOW, SERVERS_NOW, statements
+
+R = TypeVar("R")
+A_co = TypeVar("A_co", covariant=True)
+
+_CLOSING = 5.0  # seconds for another thread's loop to close its connections
+_EXITING = 1.0  # the same while the interpreter exits
+_LOOK = 0.005
+
+
+class Announced(Protocol[A_co]):
+    """An answer, and the news that come with it."""
+
+    @property
+    def answer(self) -> A_co:
+        """The answer."""
+        ...
+
+    @property
+    def arrivals(self) -> Sequence[Arrival]:
+        """News of jobs that are due, or will be."""
+        ...
+
+
+@dataclass(slots=True)
+class Home:
+    """What one event loop has of a database."""
+
+    pool: Pool
+    teller: Teller
+    alarm: asyncio.TimerHandle | None = None
+
+
+class Database:
+    """What runs on a database."""
+
+    def __init__(self, address: Address, clock: Clock | None) -> None:
+        self.shown = address.shown
+        self.schema = address.schema
+        self._address = address
+        # A clock of a test is handed to every statement.
+        self._given_clock = None if isinstance(clock, SystemClock) else clock
+        self._clock = clock or SystemClock()
+        self.statements = statements(
+            address.schema, now=GIVEN_NOW if self._given_clock else SERVERS_NOW
+        )
+        self._forget()
+        _databases.add(self)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._homes: WeakKeyDictionary[asyncio.AbstractEventLoop, Home] = (
+            WeakKeyDictionary()
+        )
+        self._listener: Listener | None = None
+        self.is_open = False
+        self.identity: Row | None = None  # of the server and database, once open
+        self.grace = Grace(self._clock)
+        self.news = News(self._clock, self._sleepers_changed)
+        self.bounds = Bounds()
+        self.claimer = Claimer(self.bounds, self._clock.monotonic)
+
+    async def open(self) -> None:
+        """Connect and check the schema; a second time does nothing."""
+        if self.is_open:
+            return
+        home = await self._home()
+        async with home.pool.session() as session:
+            try:
+                await migrate.check(session, self.shown)
+            except Forbidden as error:
+                raise migrate.forbidden(session, self.shown, error) from error
+            (self.identity,) = await session.run("identity")
+        self.is_open = True
+
+    def statement(
+        self, operation: str, values: dict[str, str | None]
+    ) -> tuple[bytes, dict[str, str | None]]:
+        """Give a statement and its parameters, to run on another's connection."""
+        if self._given_clock is not None:
+            values["now"] = self._given_clock.now().isoformat()
+        return self.statements[operation], values
+
+    # Running
+
+    async def read(self, run: Callable[[Session], Awaitable[R]]) -> R:
+        """Run something that only reads."""
+        home = await self._home()
+        return await to_its_end(self._read(self._lend(home), run))
+
+    async def write(
+        self, run: Callable[[Session], Awaitable[R]], *, urgent: bool = False
+    ) -> R:
+        """Run something that writes; `urgent`: a worker's, not a handler's."""
+        home = await self._home()
+        return await to_its_end(self._write(self._lend(home, urgent=urgent), run))
+
+    async def announce(
+        self, run: Callable[[Session], Awaitable[Announced[R]]], *, urgent: bool = False
+    ) -> R:
+        """Run something that may make jobs due, and tell of it."""
+        home = await self._home()
+        loan = self._lend(home, urgent=urgent)
+        return await to_its_end(self._announce(home, loan, run))
+
+    async def _read(self, loan: Loan, run: Callable[[Session], Awaitable[R]]) -> R:
+        async with loan as session:
+            return await run(session)
+
+    async def _write(self, loan: Loan, run: Callable[[Session], Awaitable[R]]) -> R:
+        async with loan as session:
+            answer = await run(session)
+        self.grace.wrote()
+        return answer
+
+    async def _announce(
+        self,
+        home: Home,
+        loan: Loan,
+        run: Callable[[Session], Awaitable[Announced[R]]],
+    ) -> R:
+        async with loan as session:
+            announced = await run(session)
+            self.grace.wrote()
+            if announced.arrivals:
+                payload = home.teller.at_once(announced.arrivals)
+                if payload is not None:
+                    await _send(session, payload)
+                # Last: the caller is told before a worker of this loop has it.
+                self.hear(announced.arrivals)
+        return announced.answer
+
+    def _lend(self, home: Home, *, urgent: bool = False) -> Loan:
+        """Lend a session; from now on a close waits for its end."""
+        if not self.is_open:
+            raise closed(self.shown)
+        return home.pool.session(urgent=urgent)
+
+    async def tell_everything(self) -> None:
+        """Tell that anything may have become due."""
+        self.hear(None)
+        await self.write(partial(_send, payload=notify.EVERYTHING))
+
+    def hear(self, arrivals: Sequence[Arrival] | None) -> None:
+        """Hear of news; None is that anything may have come."""
+        if arrivals is None:
+            self.bounds.doubt()
+        else:
+            self.bounds.heard(arrivals)
+        self.news.tell()
+
+    # Connections
+
+    async def connect(self) -> Session:
+        """Open a connection of our own."""
+        return await sessions.connect(
+            self._address.parameters, self.statements, self._given_clock, self.shown
+        )
+
+    async def close(self) -> None:
+        """Finish what was handed over, then close every connection."""
+        with self._lock:
+            homes = dict(self._homes)
+            self._homes.clear()
+            self.is_open = False
+            listener, self._listener = self._listener, None
+        # Nothing wakes them now: a worker of this app looks up, and opens it again.
+        self.news.tell()
+        if listener is not None:
+            listener.stop()
+            await asyncio.to_thread(listener.join, _CLOSING)
+        here = asyncio.get_running_loop()
+        for loop, home in homes.items():
+            if loop is here:
+                await _close(home)
+            else:
+                is_closed = _close_there(home, loop)
+                until = time.monotonic() + _CLOSING
+                # That loop may end before it could set an event of ours.
+                while not is_closed() and time.monotonic() < until:  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK)
+                home.pool.drop()
+
+    def listen(self) -> None:
+        """See that somebody listens."""
+        listener = self._listener
+        if listener is not None and listener.is_live:
+            return
+        with self._lock:
+            if self.is_open and (self._listener is None or not self._listener.is_live):
+                self._listener = Listener(self._connect_to_listen, self._heard)
+
+    def look_again(self, seconds: float) -> None:
+        """Wake who sleeps after a while, as if there were news; from a loop."""
+        loop = asyncio.get_running_loop()
+        home = self._homes.get(loop)
+        if home is None:
+            return
+        if home.alarm is not None:
+            if (
+                home.alarm.when() <= loop.time() + seconds
+                and not home.alarm.cancelled()
+            ):
+                return
+            home.alarm.cancel()
+
+        def wake() -> None:
+            home.alarm = None
+            self.news.tell()
+
+        home.alarm = loop.call_later(seconds, wake)
+
+    async def _home(self) -> Home:
+        loop = asyncio.get_running_loop()
+        home = self._homes.get(loop)
+        if home is None:
+            pool = Pool(self.connect, self.shown)
+            home = Home(pool, Teller(partial(self._send_apart, pool)))
+            await pool.start(partial(_end, home))
+            with self._lock:
+                self._homes[loop] = home
+        return home
+
+    def _connect_to_listen(self) -> psycopg.Connection[Row]:
+        connection = psycopg.Connection[Row].connect(
+            make_conninfo(**self._address.direct, client_encoding="utf8"),
+            autocommit=True,
+        )
+        try:
+            connection.execute(self.statements["session"])
+            connection.execute(self.statements["listen"])
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _heard(self, payload: str | None) -> None:
+        self.hear(None if payload is None else notify.read(payload))
+
+    async def _send_apart(self, pool: Pool, payload: str) -> None:
+        with contextlib.suppress(StoreError):
+            async with pool.session() as session:
+                await _send(session, payload)
+
+    def _sleepers_changed(self) -> None:
+        """Listen no longer than anybody sleeps."""
+        if not self.news.is_wanted:
+            with self._lock:
+                listener, self._listener = self._listener, None
+            if listener is not None:
+                listener.stop()
+
+    def at_exit(self) -> None:
+        """Tell what is still to be told, and close what the program left open."""
+        if (listener := self._listener) is not None:
+            listener.stop()
+            listener.join(_EXITING)
+        for loop, home in tuple(self._homes.items()):
+            is_closed = _close_there(home, loop)
+            until = time.monotonic() + _EXITING
+            while not is_closed() and time.monotonic() < until:
+                time.sleep(_LOOK)
+            home.pool.drop()
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child, without a touch on its parent's connections."""
+        _parents.append((*self._homes.values(), self._listener))
+        self._forget()
+
+
+async def _send(session: Session, payload: str) -> None:
+    """Notify. What it tells of is written; who misses it looks by himself, later."""
+    with contextlib.suppress(StoreError):
+        await session.run("notify", payload=payload)
+
+
+async def _close(home: Home) -> None:
+    await home.teller.flush()
+    await home.pool.close()
+
+
+def _close_there(home: Home, loop: asyncio.AbstractEventLoop) -> Callable[[], bool]:
+    """Have another thread's loop close its connections; ask the answer whether."""
+    closing: list[asyncio.Task[None]] = []
+
+    def begin() -> None:
+        closing.append(loop.create_task(_close(home)))
+
+    if loop.is_running():
+        # It may end in this moment, and then closes what it has by itself.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(begin)
+    return lambda: not loop.is_running() or any(task.done() for task in closing)
+
+
+async def _end(home: Home) -> None:
+    if home.alarm is not None:
+        home.alarm.cancel()
+    await home.teller.flush()
+
+
+_databases: WeakSet[Database] = WeakSet()
+# What a forked child has of its parent's: kept, so that it is never closed.
+_parents: list[object] = []
+
+
+def _after_fork() -> None:
+    for database in tuple(_databases):
+        database.after_fork()
+
+
+def _at_exit() -> None:
+    for database in tuple(_databases):
+        database.at_exit()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,190 @@
+"""
+Values to parameters and rows to values: one function a type.
+
+A batch travels as arrays, a column each, written as Postgres writes them. Columns are
+read by position, in the order of the statement's list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from rowlock._errors import StoreError
+from rowlock._job import JSON, Claim, ClaimKey, Job, Status
+from rowlock._store import Pause, WorkerInfo
+from rowlock.stores.postgres.sessions import Row
+
+_MICROSECOND = timedelta(microseconds=1)
+
+# Asked for each row, and quicker than the call.
+STATUS: Mapping[str, Status] = {status.value: status for status in Status}
+
+
+def numbers(values: Sequence[float | None]) -> str | None:
+    """Write an array of numbers; none at all where each is None."""
+    if None not in values:
+        return f"{{{','.join(map(str, values))}}}"
+    if values.count(None) == len(values):
+        return None
+    return f"{{{','.join('NULL' if v is None else str(v) for v in values)}}}"
+
+
+def flags(values: Sequence[bool]) -> str:
+    """Write an array of 1 and 0."""
+    return f"{{{','.join('1' if value else '0' for value in values)}}}"
+
+
+def instants(values: Sequence[datetime | None]) -> str | None:
+    """Write an array of instants; none at all where each is None."""
+    if values.count(None) == len(values):
+        return None
+    return f"{{{','.join('NULL' if v is None else v.isoformat() for v in values)}}}"
+
+
+def texts(values: Sequence[str | None]) -> str | None:
+    """Write an array of texts; none at all where each is None."""
+    if None in values:
+        if values.count(None) == len(values):
+            return None
+        return "{" + ",".join("NULL" if v is None else _quoted(v) for v in values) + "}"
+    # All at once, which takes a fifth of the time: a NUL, which no text of Postgres
+    # has, keeps them apart meanwhile.
+    joined = "\0".join(values)  # type: ignore[arg-type]  # None was looked for above
+    if joined.count("\0") != max(0, len(values) - 1):
+        msg = "Postgres can't store a text with a NUL character; nothing was written."
+        raise StoreError(msg)
+    if not values:
+        return "{}"
+    escaped = joined.replace("\\", "\\\\").replace('"', '\\"')
+    return '{"' + escaped.replace("\0", '","') + '"}'
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def micros(duration: timedelta) -> int:
+    """Write a duration in microseconds."""
+    return duration // _MICROSECOND
+
+
+def to_json(value: JSON) -> str:
+    """Write JSON text that `jsonb` takes: it has neither NUL nor half a surrogate."""
+    text = json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict
+    )
+    return clean(text.replace("\\u0000", "\\ufffd"))
+
+
+def maybe_json(value: Mapping[str, JSON] | None) -> str | None:
+    """Write JSON text, or nothing."""
+    return None if value is None else to_json(value)
+
+
+def clean(text: str) -> str:
+    """Replace what no text of Postgres can have; for what only people read."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def iso(instant: datetime) -> str:
+    """Write an instant as `errors` has it."""
+    return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def claim(row: Row) -> Claim:
+    """Read what `claim.sql`, `lost.sql` and `lost_of_worker.sql` answer."""
+    return Claim(
+        key=ClaimKey(row[0], row[1]),
+        task=row[2],
+        queue=row[3],
+        priority=row[4],
+        attempts=row[5],
+        failures=row[6],
+        losses=row[7],
+        max_attempts=row[8],
+        timeout=row[9],
+        backoff=_read(row[10]),
+        idempotency_key=row[11],
+        worker=row[12],
+        alone=row[13],
+        abandoned=row[14],
+        state=_read(row[15]),
+        run_at=row[16],
+        created_at=row[17],
+        started_at=row[18],
+        leased_until=row[19],
+        cancel_requested_at=row[20],
+        payload=row[21],
+    )
+
+
+def job(row: Row) -> Job:
+    """Read what `get.sql` and the lists answer."""
+    return Job(
+        id=row[0],
+        queue=row[1],
+        task=row[2],
+        status=STATUS[row[3]],
+        priority=row[4],
+        run_at=row[5],
+        expires_at=row[6],
+        claims=row[7],
+        attempts=row[8],
+        failures=row[9],
+        losses=row[10],
+        max_attempts=row[11],
+        timeout=row[12],
+        backoff=_read(row[13]),
+        idempotency_key=row[14],
+        leased_until=row[15],
+        worker=row[16],
+        cancel_requested_at=row[17],
+        last_error=row[18],
+        created_at=row[19],
+        started_at=row[20],
+        finished_at=row[21],
+        updated_at=row[22],
+        progress=_read(row[23]),
+        meta=json.loads(row[24]),
+        errors=tuple(json.loads(row[25])),
+        state=_read(row[26]),
+        result=_read(row[27]),
+        payload=json.loads(row[28]),
+    )
+
+
+def pause(row: Row) -> Pause:
+    """Read what `pausing.sql` answers."""
+    return Pause(
+        queue=row[0],
+        task=row[1],
+        until=row[2],
+        reason=row[3],
+        by=row[4],
+        at=row[5],
+    )
+
+
+def worker(row: Row) -> WorkerInfo:
+    """Read what `live_workers.sql` answers, after the store's now."""
+    return WorkerInfo(
+        id=row[1],
+        host=row[2],
+        pid=row[3],
+        version=row[4],
+        tasks=tuple(row[5]),
+        queues=None if row[6] is None else tuple(row[6]),
+        concurrency=row[7],
+        lease=row[8],
+        started_at=row[9],
+        seen_at=row[10],
+        running=row[11],
+    )
+
+
+# Text of a column whose shape the writer has checked; JSON has no narrower type.
+def _read(text: str | None) -> Any:  # noqa: ANN401
+    return None if text is None else json.loads(text)

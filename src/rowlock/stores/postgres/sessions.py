@@ -1,0 +1,198 @@
+"""
+One connection of our own, set up, and what runs on it.
+
+Parameters travel as text, of the type that the statement says: so a statement is the
+same one whatever numbers it is given, and is planned once a connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import date
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor
+from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.types.string import TextLoader
+
+from rowlock._clock import Clock
+from rowlock._errors import ConfigError
+from rowlock.stores.postgres import errors
+from rowlock.stores.postgres.address import Parameters
+
+Row: TypeAlias = tuple[Any, ...]  # the statement says what is in it
+Value: TypeAlias = str | date | None
+
+OLDEST_SERVER = 150000
+MOST_KEPT_ROWS = 20
+
+
+class _Adapters:
+    """How values of our own connections are read: JSON stays text."""
+
+    def __init__(self) -> None:
+        self.adapters = AdaptersMap(psycopg.adapters)
+        for name in ("json", "jsonb"):
+            self.adapters.register_loader(name, TextLoader)
+        self.connection = None
+
+
+_ADAPTERS = _Adapters()
+
+
+class Session:
+    """A connection, and the statements that run on it, each a transaction or in one."""
+
+    def __init__(
+        self,
+        connection: AsyncConnection[Row],
+        statements: Mapping[str, bytes],
+        clock: Clock | None,
+        shown: str,
+    ) -> None:
+        self.connection = connection
+        self._statements = statements
+        self._clock = clock
+        self._shown = shown
+        # Kept, since they know how to read their statement's columns.
+        self._cursors: dict[bytes, AsyncCursor[Row]] = {}
+        self._has_news = _watch(connection.pgconn.socket)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may be used again: open, and in no transaction."""
+        pgconn = self.connection.pgconn
+        return pgconn.transaction_status == TransactionStatus.IDLE
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is as it was left. An idle server says nothing but farewell."""
+        return self.is_usable and not self._has_news()
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return not self.is_usable
+
+    def text(self, operation: str) -> str:
+        """Give a statement that is only to be shown."""
+        return self._statements[operation].decode()
+
+    async def run(self, operation: str, **values: Value) -> list[Row]:
+        """Run a statement; its rows."""
+        if self._clock is not None:
+            values["now"] = self._clock.now().isoformat()
+        return await self.execute(self._statements[operation], values)
+
+    async def execute(
+        self, statement: bytes, values: Mapping[str, Value] | None = None
+    ) -> list[Row]:
+        """Run a text that is no statement of ours; without values it may be several."""
+        connection = self.connection
+        is_alone = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        cursor = self._cursors.pop(statement, None) or connection.cursor()
+        try:
+            await cursor.execute(statement, values, prepare=values is not None)
+            result = cursor.pgresult
+            if result is None or result.status != ExecStatus.TUPLES_OK:
+                return []
+            rows = await cursor.fetchall()
+        except psycopg.Error as error:
+            raise errors.translate(
+                error,
+                self._shown,
+                is_over=connection.closed,
+                commits=is_alone or statement == _COMMIT,
+            ) from error
+        # A cursor keeps its last result, and with it the payloads.
+        if len(rows) <= MOST_KEPT_ROWS:
+            self._cursors[statement] = cursor
+        return rows
+
+    @asynccontextmanager
+    async def transaction(self, begin: bytes = b"BEGIN") -> AsyncIterator[None]:
+        """Make what is run inside all or none."""
+        await self.execute(begin)
+        try:
+            yield
+        except BaseException:
+            # Where the connection can't any more, the server does it by itself.
+            with contextlib.suppress(psycopg.Error):
+                await self.connection.execute("ROLLBACK", prepare=False)
+            raise
+        await self.execute(_COMMIT)
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Read one snapshot with several statements, each planned as usual."""
+        async with self.transaction(
+            b"BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+        ):
+            await self.run("reading")
+            yield
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self.connection.close()
+
+    def drop(self) -> None:
+        """End the connection at once, from anywhere: its loop may be gone."""
+        self.connection.pgconn.finish()
+
+
+_COMMIT = b"COMMIT"
+
+
+async def connect(
+    parameters: Parameters,
+    statements: Mapping[str, bytes],
+    clock: Clock | None,
+    shown: str,
+) -> Session:
+    """
+    Connect and set the session up.
+
+    Raises:
+        ConfigError: the server can't be what the URL says, or is too old.
+        StoreUnavailable: out of reach.
+    """
+    try:
+        connection: AsyncConnection[Row] = await AsyncConnection.connect(
+            make_conninfo(**parameters, client_encoding="utf8"),
+            autocommit=True,
+            context=_ADAPTERS,
+        )
+    except psycopg.Error as error:
+        raise errors.translate_connecting(error, shown) from error
+    try:
+        _check_version(connection.info.server_version, shown)
+        session = Session(connection, statements, clock, shown)
+        await session.run("session")
+    except BaseException:
+        connection.pgconn.finish()
+        raise
+    return session
+
+
+def _check_version(version: int, shown: str) -> None:
+    if version < OLDEST_SERVER:
+        msg = (
+            f"The database {shown} is PostgreSQL {version // 10000}, and Rowlock needs"
+            f" {OLDEST_SERVER // 10000} or later: upgrade the server."
+        )
+        raise ConfigError(msg)
+
+
+def _watch(socket: int) -> Callable[[], object]:
+    """Give a question whether there is anything to read."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda: select.select([socket], [], [], 0)[0]
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return lambda: poll.poll(0)

@@ -1,0 +1,18 @@
+-- Shows a worker to operators; again, it keeps when it started. Locks its row.
+INSERT INTO {schema}.workers (
+    id, host, pid, version, tasks, queues, concurrency, lease, started_at, seen_at
+)
+VALUES (
+    %(id)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text,
+    %(tasks)s::text[], %(queues)s::text[], %(concurrency)s::integer,
+    %(lease)s::bigint * interval '1 microsecond', {now}, {now}
+)
+ON CONFLICT (id) DO UPDATE SET
+    host = excluded.host,
+    pid = excluded.pid,
+    version = excluded.version,
+    tasks = excluded.tasks,
+    queues = excluded.queues,
+    concurrency = excluded.concurrency,
+    lease = excluded.lease,
+    seen_at = excluded.seen_at;

@@ -1,0 +1,2 @@
+-- Makes the schema, which is found missing. Locks its name.
+CREATE SCHEMA {schema};

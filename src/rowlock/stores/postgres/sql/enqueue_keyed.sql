@@ -1,0 +1,84 @@
+-- Adds jobs, some with an idempotency key, unless an unfinished job of their task holds
+-- it (law 10). Answers the store's now and the ids, in the order given, null for a
+-- duplicate (law 1). Needs live_unfinished_keys, whose condition is repeated here.
+-- A holder that was not started in time will never run: it is cancelled first, and moves
+-- to the history (law 12); the insert reads of it, or it would come first.
+-- Locks the keys in sorted order, so that two batches can't block each other; waits
+-- where another transaction is adding one of them. Ids follow the order given, whatever
+-- that of the keys.
+WITH job AS MATERIALIZED (
+    SELECT job.*, nextval({ids}) AS id
+    FROM unnest(
+        %(queues)s::text[], %(tasks)s::text[], %(payloads)s::json[],
+        %(priorities)s::integer[], %(delays)s::bigint[], %(run_ats)s::timestamptz[],
+        %(expires_ats)s::timestamptz[], %(max_attempts)s::integer[],
+        %(timeouts)s::double precision[], %(backoffs)s::json[], %(metas)s::jsonb[],
+        %(idempotency_keys)s::text[]
+    ) WITH ORDINALITY AS job (
+        queue, task, payload, priority, delay, run_at, expires_at, max_attempts,
+        timeout, backoff, meta, idempotency_key, place
+    )
+),
+late AS MATERIALIZED (
+    SELECT holder.tid
+    FROM (
+        SELECT task COLLATE "C" AS task, idempotency_key COLLATE "C" AS key FROM job
+        WHERE idempotency_key IS NOT NULL
+        GROUP BY 1, 2
+        ORDER BY 1, 2
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT live.ctid AS tid
+        FROM {schema}.live
+        WHERE live.task = wanted.task AND live.idempotency_key = wanted.key
+            AND live.idempotency_key IS NOT NULL
+            AND live.status IN ('pending', 'running')
+            AND (live.status = 'pending' AND attempts = 0 AND expires_at <= {now})
+                IS TRUE
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) AS holder
+),
+gone AS (
+    DELETE FROM {schema}.live
+    WHERE ctid = ANY (ARRAY(SELECT tid FROM late))
+    RETURNING *
+),
+moved AS (
+    INSERT INTO {schema}.history (
+        id, run_at, expires_at, created_at, finished_at, updated_at, timeout, priority,
+        claims, attempts, failures, losses, max_attempts, suspect, status, queue, task,
+        idempotency_key, backoff, last_error, progress, meta, errors, state, payload
+    )
+    SELECT
+        id, run_at, expires_at, created_at, {now}, {now}, timeout, priority, claims,
+        attempts, failures, losses, max_attempts, suspect, 'cancelled', queue, task,
+        idempotency_key, backoff, last_error, progress, meta,
+        {schema}.noted(
+            errors, jsonb_build_object('event', 'expired', 'at', {schema}.iso({now}))
+        ),
+        state, payload
+    FROM gone
+),
+added AS (
+    INSERT INTO {schema}.live (
+        id, run_at, expires_at, created_at, updated_at, timeout, priority,
+        max_attempts, queue, task, backoff, meta, payload, idempotency_key
+    )
+    SELECT
+        job.id, coalesce(job.run_at, {now} + job.delay * interval '1 microsecond'),
+        job.expires_at, {now}, {now}, job.timeout, job.priority, job.max_attempts,
+        job.queue, job.task, job.backoff, coalesce(job.meta, '{}'), job.payload,
+        job.idempotency_key
+    FROM job
+    WHERE (SELECT count(*) FROM gone) >= 0
+    ORDER BY job.task COLLATE "C", job.idempotency_key COLLATE "C", job.place
+    ON CONFLICT (task, idempotency_key)
+    WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running')
+    DO NOTHING
+    RETURNING id
+)
+SELECT
+    {now},
+    array_agg(CASE WHEN id IN (SELECT id FROM added) THEN id END ORDER BY place)
+FROM job;

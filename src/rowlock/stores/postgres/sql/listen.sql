@@ -1,0 +1,2 @@
+-- Subscribes this connection to news. Locks nothing.
+LISTEN {channel};

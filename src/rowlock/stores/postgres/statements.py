@@ -1,0 +1,68 @@
+"""
+This store's statements, with their slots filled.
+
+The slots are the schema and what is named after it, and the store's now: the server's
+clock, or a parameter where a test moves the time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from psycopg import sql
+
+from rowlock.stores import _sql
+from rowlock.stores.postgres.address import LONGEST_NAME
+
+PACKAGE: Final = "rowlock.stores.postgres"
+
+SERVERS_NOW = "statement_timestamp()"
+GIVEN_NOW = "%(now)s::timestamptz"
+
+
+def statements(schema: str, *, now: str) -> Mapping[str, bytes]:
+    """Give the statements on a schema, by operation, as psycopg takes them."""
+    # psycopg reads a % of its own.
+    slots = {slot: text.replace("%", "%%") for slot, text in _slots(schema).items()} | {
+        "{now}": now
+    }
+    return {
+        operation: _fill(text, slots).encode()
+        for operation, text in _sql.statements(PACKAGE).items()
+    }
+
+
+def script(text: str, schema: str) -> str:
+    """Fill the slots of a migration."""
+    return _fill(text, _slots(schema))
+
+
+def channel(schema: str) -> str:
+    """Name the channel on which a schema's news are told."""
+    name = f"rowlock:{schema}"
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"rowlock:{hashlib.sha256(schema.encode()).hexdigest()[:32]}"
+
+
+def _slots(schema: str) -> dict[str, str]:
+    quoted = sql.Identifier(schema).as_string()
+    return {
+        "{schema}": quoted,
+        "{schema_name}": _literal(schema),
+        "{ids}": f"{_literal(f'{quoted}.ids')}::regclass",
+        "{channel}": sql.Identifier(channel(schema)).as_string(),
+        "{channel_name}": _literal(channel(schema)),
+    }
+
+
+def _literal(text: str) -> str:
+    return sql.Literal(text).as_string()
+
+
+def _fill(text: str, slots: Mapping[str, str]) -> str:
+    for slot, value in slots.items():
+        text = text.replace(slot, value)
+    return text

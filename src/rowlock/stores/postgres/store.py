@@ -1,0 +1,229 @@
+"""
+The Postgres store: the whole of `Store` on PostgreSQL 15 and later.
+
+Each method names what runs and whether it makes news; what runs is in the modules
+beside this one. No method is bound to an event loop or a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from functools import partial
+
+from rowlock._clock import Clock
+from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
+from rowlock._store import (
+    Answer,
+    Claimed,
+    Demand,
+    Filter,
+    Migration,
+    Page,
+    Pause,
+    Pruned,
+    Renewal,
+    Retention,
+    Settled,
+    Stats,
+    TaskInfo,
+    WorkerInfo,
+)
+from rowlock.stores.postgres import enqueue as enqueueing
+from rowlock.stores.postgres import finish as finishing
+from rowlock.stores.postgres import migrate, operate, read, upkeep
+from rowlock.stores.postgres.address import Address, read_url
+from rowlock.stores.postgres.claim import Taker
+from rowlock.stores.postgres.database import Database
+from rowlock.stores.postgres.lent import PostgresLent
+from rowlock.stores.postgres.wake import PostgresWakeups
+
+_NO_TIME = timedelta(0)
+
+
+class PostgresStore:
+    """A `Store` in a schema of a Postgres database."""
+
+    def __init__(self, address: Address, *, clock: Clock | None = None) -> None:
+        self._database = Database(address, clock)
+        self._lent = PostgresLent(self._database)
+
+    @classmethod
+    def from_url(cls, url: str, *, clock: Clock | None = None) -> PostgresStore:
+        """Read a URL; see `address.read_url`."""
+        return cls(read_url(url), clock=clock)
+
+    @property
+    def url(self) -> str:
+        """Where this store is, to show: without a password."""
+        return self._database.shown
+
+    @property
+    def is_new(self) -> bool:
+        """Whether `open` made this database: never, on Postgres."""
+        return False
+
+    @property
+    def lent(self) -> PostgresLent:
+        """The operations on a connection that the caller lends."""
+        return self._lent
+
+    async def open(self) -> None:
+        """Connect and check the schema; see `Store.open`."""
+        await self._database.open()
+
+    async def close(self) -> None:
+        """Finish what was handed over, then let go of every connection."""
+        await self._database.close()
+
+    async def migrate(self, *, dry_run: bool = False) -> Sequence[Migration]:
+        """Apply what is pending, under a lock; see `Store.migrate`."""
+        session = await self._database.connect()
+        try:
+            if dry_run:
+                return await migrate.pending(session, self.url)
+            return await migrate.migrate(session, self._database.schema, self.url)
+        finally:
+            await session.close()
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int | None]:
+        """Insert all of these jobs, or none; see `Store.enqueue`."""
+        return await self._database.announce(partial(enqueueing.enqueue, jobs=jobs))
+
+    async def claim(
+        self, demand: Demand, *, worker: str, lease: timedelta, alone: bool = False
+    ) -> Claimed:
+        """Take due jobs for this worker; see `Store.claim`."""
+        self._database.grace.learn(lease)
+        return await self._database.write(
+            partial(
+                self._database.claimer.claim,
+                demand=demand,
+                taker=Taker(worker=worker, lease=lease, alone=alone),
+                look_again=self._database.look_again,
+            ),
+            urgent=True,
+        )
+
+    async def renew(
+        self,
+        keys: Collection[ClaimKey],
+        *,
+        worker: str,
+        lease: timedelta,
+        abandoned: bool = False,
+    ) -> Renewal:
+        """Extend these claims by `lease` from now; see `Store.renew`."""
+        self._database.grace.learn(lease)
+        return await self._database.write(
+            partial(
+                finishing.renew,
+                keys=keys,
+                worker=worker,
+                lease=lease,
+                abandoned=abandoned,
+            ),
+            urgent=True,
+        )
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> Sequence[Settled]:
+        """Write what these claims ended as; see `Store.finish`."""
+        return await self._database.announce(
+            partial(finishing.finish, outcomes=outcomes), urgent=True
+        )
+
+    def wakeups(self) -> PostgresWakeups:
+        """Subscribe to news of this store; close it when done."""
+        return PostgresWakeups(self._database)
+
+    async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
+        """Read claims whose lease is over, or all of a worker; see `Store.lost`."""
+        if worker is None and not self._database.grace.is_over():
+            return ()
+        return await self._database.read(partial(read.lost, limit=limit, worker=worker))
+
+    async def save(
+        self, key: ClaimKey, *, state: str | None = None, progress: str | None = None
+    ) -> bool:
+        """Keep a running attempt's state or progress; see `Store.save`."""
+        return await self._database.write(
+            partial(finishing.save, key=key, state=state, progress=progress)
+        )
+
+    async def prune(self, retention: Retention, *, limit: int) -> Pruned:
+        """Expire and delete what is due for it; see `Store.prune`."""
+        return await self._database.write(
+            partial(upkeep.prune, retention=retention, limit=limit)
+        )
+
+    async def cancel(self, ids: Sequence[int], *, by: str) -> Sequence[Answer]:
+        """Cancel pending jobs, ask running ones; see `Store.cancel`."""
+        return await self._database.announce(partial(operate.cancel, ids=ids, by=by))
+
+    async def replay(
+        self, ids: Sequence[int], *, by: str, delay: timedelta = _NO_TIME
+    ) -> Sequence[Answer]:
+        """Put failed and cancelled jobs back to pending; see `Store.replay`."""
+        return await self._database.announce(
+            partial(operate.replay, ids=ids, by=by, delay=delay)
+        )
+
+    async def move(
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: timedelta | None = None,
+    ) -> Sequence[Answer]:
+        """Give pending jobs another place; see `Store.move`."""
+        return await self._database.announce(
+            partial(
+                operate.move,
+                ids=ids,
+                by=by,
+                queue=queue,
+                priority=priority,
+                delay=delay,
+            )
+        )
+
+    async def delete(self, ids: Sequence[int]) -> Sequence[Answer]:
+        """Remove finished jobs for good; see `Store.delete`."""
+        return await self._database.announce(partial(operate.delete, ids=ids))
+
+    async def pause(
+        self, pause: Pause, *, for_: timedelta | None = None, resume: bool = False
+    ) -> bool:
+        """Pause a queue or a task, or resume it; see `Store.pause`."""
+        answer = await self._database.write(
+            partial(operate.pause, pause=pause, for_=for_, resume=resume)
+        )
+        if resume:
+            await self._database.tell_everything()
+        return answer
+
+    async def list(
+        self, where: Filter, *, after: int | None = None, limit: int = 100
+    ) -> Page:
+        """Read a page of jobs that fit; see `Store.list`."""
+        return await self._database.read(
+            partial(read.list_jobs, where=where, after=after, limit=limit)
+        )
+
+    async def register(
+        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+    ) -> None:
+        """Tell operators of this worker and its tasks; see `Store.register`."""
+        await self._database.write(
+            partial(upkeep.register, worker=worker, tasks=tasks, stopped=stopped)
+        )
+
+    async def stats(self) -> Stats:
+        """Count jobs by queue and status; see `Store.stats`."""
+        return await self._database.read(read.stats)
+
+    async def get(self, ids: Sequence[int]) -> Sequence[Job]:
+        """Read jobs by id; see `Store.get`."""
+        return await self._database.read(partial(read.get, ids=ids))

@@ -1,0 +1,76 @@
+"""Upkeep: what expires, what is pruned, and who is known to live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowlock._store import Pruned, Retention, TaskInfo, WorkerInfo
+from rowlock.stores.postgres import rows
+from rowlock.stores.postgres.errors import NoPartition
+from rowlock.stores.postgres.sessions import Row, Session
+
+
+async def prune(session: Session, retention: Retention, *, limit: int) -> Pruned:
+    """Expire what was never started in time, delete what finished long ago (law 12)."""
+    await session.run("make_partitions")
+    try:
+        async with session.transaction():
+            return await _prune(session, retention, limit)
+    except NoPartition:
+        for (day,) in await session.run("left_days"):
+            await session.run("make_partition", day=day.isoformat())
+        async with session.transaction():
+            return await _prune(session, retention, limit)
+
+
+async def _prune(session: Session, retention: Retention, limit: int) -> Pruned:
+    expired = await session.run("expire", limit=str(limit))
+    await session.run("move_left", limit=str(limit))
+    failed = await session.run(
+        "prune_failed", failed=str(rows.micros(retention.failed)), limit=str(limit)
+    )
+    old: list[Row] = []
+    if len(failed) < limit:
+        old = await session.run(
+            "prune_history",
+            succeeded=str(rows.micros(retention.succeeded)),
+            cancelled=str(rows.micros(retention.cancelled)),
+            limit=str(limit - len(failed)),
+        )
+    await session.run("forget_workers")
+    await session.run("forget_pauses")
+    return Pruned(expired=len(expired), deleted=len(failed) + len(old))
+
+
+async def register(
+    session: Session, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool
+) -> None:
+    """Show a worker and its tasks to operators, or that it has stopped."""
+    async with session.transaction():
+        await _register(session, worker, tasks, stopped=stopped)
+
+
+async def _register(
+    session: Session, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool
+) -> None:
+    if stopped:
+        await session.run("drop_worker", id=worker.id)
+    else:
+        await session.run(
+            "add_worker",
+            id=worker.id,
+            host=worker.host,
+            pid=str(worker.pid),
+            version=worker.version,
+            tasks=rows.texts(worker.tasks),
+            queues=None if worker.queues is None else rows.texts(worker.queues),
+            concurrency=str(worker.concurrency),
+            lease=str(rows.micros(worker.lease)),
+        )
+    if tasks:
+        await session.run(
+            "add_tasks",
+            names=rows.texts([task.name for task in tasks]),
+            queues=rows.texts([task.queue for task in tasks]),
+            defaults=rows.texts([rows.to_json(task.defaults) for task in tasks]),
+        )

@@ -1,0 +1,317 @@
+"""Where a claim on Postgres begins to look: never past a job that may be there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rowlock.stores.postgres.bounds import (
+    BEGINNING,
+    MOST_VIEWS,
+    SAFETY_INTERVAL,
+    Arrival,
+    Bounds,
+    Line,
+    Place,
+    Plan,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+TASKS = frozenset({"task"})
+MAIL, BILL = Line("mail", 0), Line("bill", 5)
+LONG_AGO = Place(NOW - 100 * SECOND, 7)
+YOUNGEST = Place(NOW - SECOND, 0)
+
+
+def full_look(
+    bounds: Bounds,
+    *lines: Line,
+    queues: Collection[str] | None = None,
+    tasks: frozenset[str] = TASKS,
+) -> Plan:
+    return bounds.plan_full(tasks, queues, lines, bounds.moment())
+
+
+def look(
+    bounds: Bounds,
+    plan: Plan,
+    *,
+    now: datetime = NOW,
+    paused: object = (),
+    found: Mapping[Line, Place] | None = None,
+    exhausted: Collection[Line] = (),
+) -> bool:
+    return bounds.looked(
+        TASKS, plan, now=now, paused=paused, found=found or {}, exhausted=exhausted
+    )
+
+
+def planned(bounds: Bounds, queues: Collection[str] | None = None) -> Plan:
+    plan = bounds.plan(TASKS, queues, 0.0)
+    assert plan is not None
+    return plan
+
+
+@pytest.fixture
+def bounds() -> Bounds:
+    """Bounds after a full look, which read both lines to their end."""
+    bounds = Bounds()
+    plan = full_look(bounds, MAIL, BILL)
+    assert look(bounds, plan, exhausted=[MAIL, BILL])
+    return bounds
+
+
+def test_before_anything_is_known_only_a_full_look_will_do() -> None:
+    assert Bounds().plan(TASKS, None, 0.0) is None
+    assert Bounds().plan(TASKS, ["mail"], 0.0) is None
+
+
+def test_a_full_look_begins_every_line_at_its_beginning(bounds: Bounds) -> None:
+    plan = full_look(bounds, MAIL, BILL)
+
+    assert dict(plan.lines) == {MAIL: BEGINNING, BILL: BEGINNING}
+
+
+def test_lines_come_by_queue_the_best_priority_first() -> None:
+    lines = [Line("b", -1), Line("a", 3), Line("b", 100), Line("a", 7)]
+
+    plan = full_look(Bounds(), *lines)
+
+    assert list(plan.lines) == [
+        Line("a", 7),
+        Line("a", 3),
+        Line("b", 100),
+        Line("b", -1),
+    ]
+
+
+def test_where_nothing_was_left_the_next_look_begins_a_second_before_now(
+    bounds: Bounds,
+) -> None:
+    assert dict(planned(bounds).lines) == {MAIL: YOUNGEST, BILL: YOUNGEST}
+
+
+def test_where_there_was_more_the_next_look_begins_after_the_last_one_found(
+    bounds: Bounds,
+) -> None:
+    plan = full_look(bounds, MAIL, BILL)
+    look(bounds, plan, found={MAIL: LONG_AGO})
+
+    assert planned(bounds).lines[MAIL] == LONG_AGO
+    assert planned(bounds).lines[BILL] == BEGINNING
+
+
+def test_a_bound_is_never_younger_than_a_second_before_now() -> None:
+    bounds = Bounds()
+    plan = full_look(bounds, MAIL)
+    look(bounds, plan, found={MAIL: Place(NOW - SECOND / 2, 9)})
+
+    assert planned(bounds).lines[MAIL] == YOUNGEST
+
+
+def test_a_bound_never_moves_back_by_a_look(bounds: Bounds) -> None:
+    look(bounds, planned(bounds), now=NOW, found={MAIL: LONG_AGO})
+
+    assert planned(bounds).lines[MAIL] == YOUNGEST
+
+
+def test_an_older_job_moves_the_bound_below_it(bounds: Bounds) -> None:
+    bounds.heard([Arrival(MAIL, LONG_AGO.at, None)])
+
+    assert planned(bounds).lines == {MAIL: Place(LONG_AGO.at, 0), BILL: YOUNGEST}
+
+
+def test_a_younger_job_leaves_the_bound(bounds: Bounds) -> None:
+    bounds.heard([Arrival(MAIL, NOW + SECOND, None)])
+
+    assert planned(bounds).lines[MAIL] == YOUNGEST
+
+
+def test_news_that_come_during_a_look_outlive_it(bounds: Bounds) -> None:
+    plan = planned(bounds)
+    # Its snapshot may be older than the job.
+    bounds.heard([Arrival(MAIL, LONG_AGO.at, None)])
+
+    look(bounds, plan, now=NOW + SECOND, exhausted=[MAIL, BILL])
+
+    assert planned(bounds).lines[MAIL] == Place(LONG_AGO.at, 0)
+    assert planned(bounds).lines[BILL] == Place(NOW, 0)
+
+
+def test_news_of_an_unknown_line_make_it_known(bounds: Bounds) -> None:
+    fresh = Line("mail", 100)
+
+    bounds.heard([Arrival(fresh, NOW, None)])
+
+    assert fresh in planned(bounds).lines
+    assert list(planned(bounds, ["mail"]).lines) == [fresh, MAIL]
+
+
+def test_a_line_heard_of_while_a_full_look_reads_them_is_kept(bounds: Bounds) -> None:
+    moment = bounds.moment()
+    fresh = Line("fresh", 0)
+    bounds.heard([Arrival(fresh, NOW, None)])
+
+    plan = bounds.plan_full(TASKS, None, [MAIL], moment)
+
+    assert set(plan.lines) == {MAIL, fresh}
+
+
+def test_a_full_look_forgets_lines_that_are_no_more(bounds: Bounds) -> None:
+    full_look(bounds, MAIL)
+
+    assert set(planned(bounds).lines) == {MAIL}
+
+
+def test_a_full_look_at_some_queues_leaves_the_others(bounds: Bounds) -> None:
+    plan = full_look(bounds, MAIL, queues=["mail"])
+
+    assert set(plan.lines) == {MAIL}
+    assert planned(bounds).lines[BILL] == YOUNGEST
+
+
+def test_queues_that_no_full_look_has_covered_need_one() -> None:
+    bounds = Bounds()
+    full_look(bounds, MAIL, queues=["mail"])
+
+    assert bounds.plan(TASKS, ["mail"], 0.0) is not None
+    assert bounds.plan(TASKS, ["mail", "bill"], 0.0) is None
+    assert bounds.plan(TASKS, None, 0.0) is None
+
+
+def test_what_one_set_of_tasks_passed_by_another_may_want(bounds: Bounds) -> None:
+    assert bounds.plan(frozenset({"other"}), None, 0.0) is None
+    assert bounds.plan(TASKS | {"other"}, None, 0.0) is None
+
+
+def test_views_of_task_sets_are_bounded(bounds: Bounds) -> None:
+    for n in range(MOST_VIEWS):
+        full_look(bounds, MAIL, tasks=frozenset({f"task {n}"}))
+
+    assert bounds.plan(TASKS, None, 0.0) is None
+    assert bounds.plan(frozenset({"task 0"}), None, 0.0) is not None
+
+
+@pytest.mark.parametrize(
+    "change", [{"now": NOW - SECOND}, {"paused": ("mail",)}], ids=["clock", "pause"]
+)
+def test_a_clock_set_back_and_a_pause_forget_everything(
+    bounds: Bounds, change: dict[str, object]
+) -> None:
+    plan = planned(bounds)
+
+    assert not look(bounds, plan, **change)  # type: ignore[arg-type]  # one of two
+
+    assert bounds.plan(TASKS, None, 0.0) is None
+
+
+def test_a_pause_that_goes_on_is_no_doubt(bounds: Bounds) -> None:
+    look(bounds, planned(bounds), paused=("mail",))
+    plan = full_look(bounds, MAIL)
+
+    assert look(bounds, plan, paused=("mail",))
+    assert look(bounds, planned(bounds), paused=("mail",))
+    assert not look(bounds, planned(bounds), paused=())
+
+
+def test_a_doubt_during_a_look_outlives_it(bounds: Bounds) -> None:
+    plan = planned(bounds)
+    bounds.doubt()
+
+    look(bounds, plan, exhausted=[MAIL, BILL])
+
+    assert bounds.plan(TASKS, None, 0.0) is None
+
+
+def test_a_doubt_during_a_full_look_leaves_it_without_effect(bounds: Bounds) -> None:
+    plan = full_look(bounds, MAIL)
+    bounds.doubt()
+    fresh = full_look(bounds, MAIL)
+
+    look(bounds, plan, exhausted=[MAIL])
+
+    assert planned(bounds).lines == fresh.lines == {MAIL: BEGINNING}
+
+
+@pytest.mark.parametrize(
+    ("cost", "gap"), [(0.0, 1.0), (0.01, 1.0), (0.2, 4.0), (60.0, SAFETY_INTERVAL)]
+)
+def test_a_full_look_is_allowed_after_twenty_times_its_cost(
+    bounds: Bounds, cost: float, gap: float
+) -> None:
+    assert bounds.gap_left(TASKS, 1000.0) == 0
+
+    bounds.looked_fully(TASKS, monotonic=1000.0, cost=cost)
+
+    assert bounds.gap_left(TASKS, 1000.0) == pytest.approx(gap)
+    assert bounds.gap_left(TASKS, 1000.0 + gap / 2) == pytest.approx(gap / 2)
+    assert bounds.gap_left(TASKS, 1000.0 + gap) == 0
+
+
+def test_where_every_look_finds_enough_a_full_one_follows_all_the_same(
+    bounds: Bounds,
+) -> None:
+    bounds.looked_fully(TASKS, monotonic=1000.0, cost=0.01)
+
+    assert bounds.plan(TASKS, None, 1000.0 + SAFETY_INTERVAL / 2) is not None
+    assert bounds.plan(TASKS, None, 1000.0 + SAFETY_INTERVAL) is None
+
+
+def test_a_queue_without_jobs_is_not_busy_until_it_is_heard_of(bounds: Bounds) -> None:
+    assert full_look(Bounds(), MAIL, BILL).busy == {"mail", "bill"}
+    assert planned(bounds).busy == set()
+
+    bounds.heard([Arrival(MAIL, NOW, None)])
+    assert planned(bounds).busy == {"mail"}
+
+    look(bounds, planned(bounds), found={MAIL: LONG_AGO}, exhausted=[BILL])
+    assert planned(bounds).busy == {"mail"}
+
+
+def test_when_the_next_job_is_due_is_unknown_until_it_is_asked(bounds: Bounds) -> None:
+    plan = planned(bounds)
+
+    assert bounds.next_due(TASKS, plan, NOW) == (False, None)
+    bounds.planned(TASKS, plan, {})
+    assert bounds.next_due(TASKS, plan, NOW) == (True, None)
+    bounds.planned(TASKS, plan, {MAIL: NOW + 9 * SECOND, BILL: NOW + 5 * SECOND})
+    assert bounds.next_due(TASKS, plan, NOW) == (True, NOW + 5 * SECOND)
+
+
+def test_when_the_time_has_come_it_is_asked_again(bounds: Bounds) -> None:
+    plan = planned(bounds)
+    bounds.planned(TASKS, plan, {MAIL: NOW + 5 * SECOND})
+
+    assert bounds.next_due(TASKS, plan, NOW + 4 * SECOND) == (True, NOW + 5 * SECOND)
+    assert bounds.next_due(TASKS, plan, NOW + 5 * SECOND) == (False, None)
+
+
+def test_news_of_a_deferred_job_move_the_alarm(bounds: Bounds) -> None:
+    plan = planned(bounds)
+    bounds.planned(TASKS, plan, {MAIL: NOW + 50 * SECOND})
+
+    bounds.heard([Arrival(MAIL, NOW, NOW + 7 * SECOND)])
+    bounds.heard([Arrival(MAIL, NOW, NOW + 8 * SECOND)])
+
+    assert bounds.next_due(TASKS, plan, NOW) == (True, NOW + 7 * SECOND)
+
+
+def test_news_of_a_job_that_is_due_leave_the_alarm(bounds: Bounds) -> None:
+    plan = planned(bounds)
+    bounds.planned(TASKS, plan, {MAIL: NOW + 50 * SECOND})
+
+    bounds.heard([Arrival(MAIL, NOW, None), Arrival(Line("new", 0), NOW, None)])
+
+    assert bounds.next_due(TASKS, planned(bounds), NOW) == (True, NOW + 50 * SECOND)
+
+
+def test_a_deferred_job_heard_of_while_it_was_asked_is_not_lost(bounds: Bounds) -> None:
+    plan = planned(bounds)
+    bounds.heard([Arrival(MAIL, NOW + 7 * SECOND, NOW + 7 * SECOND)])
+
+    bounds.planned(TASKS, plan, {MAIL: NOW + 50 * SECOND})
+
+    assert bounds.next_due(TASKS, plan, NOW) == (True, NOW + 7 * SECOND)
