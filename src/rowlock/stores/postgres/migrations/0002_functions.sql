@@ -1,0 +1,586 @@
+-- The way in from SQL: `enqueue`, `cancel` and `replay`, with the checks and the answers
+-- of the verbs in Python, in the caller's transaction. And the roles.
+--
+-- What is granted to nobody but the roles below runs as the schema's owner, with a search
+-- path of its own. A refusal has SQLSTATE 22023 (invalid_parameter_value).
+
+-- Each of these answers with a sentence, or null where there is nothing to refuse. Null
+-- as a value is left to the caller.
+
+-- Checks the name of a task or a queue, or a key.
+CREATE FUNCTION {schema}.name_fault(value text, argument text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE
+    WHEN value = '' THEN format('%s takes a text that isn''t empty.', argument)
+    WHEN char_length(value) > 200 THEN
+        format('%s has at most 200 characters, not %s.', argument, char_length(value))
+END;
+
+-- Checks a duration.
+CREATE FUNCTION {schema}.delay_fault(value interval, argument text) RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE
+    WHEN extract(epoch FROM value) < 0 THEN
+        format('%s can''t be negative; it was %s.', argument, value)
+    WHEN extract(epoch FROM value) > 36525 * 86400::bigint THEN
+        format('%s can''t be longer than a century; it was %s.', argument, value)
+END;
+
+-- Checks an instant. Python's years have four digits, and a job that it can't read would
+-- end the worker that meets it.
+CREATE FUNCTION {schema}.instant_fault(value timestamptz, argument text) RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE
+    WHEN value < '0001-01-02 00:00:00+00' OR value >= '9999-12-31 00:00:00+00' THEN
+        format('%s takes an instant of the years 1 to 9999, not %s.', argument, value)
+END;
+
+-- Checks a job's id.
+CREATE FUNCTION {schema}.id_fault(value bigint) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE
+    WHEN (value > 0) IS NOT TRUE THEN format(
+        'A job''s id is a whole number from 1 to 9223372036854775807, not %s.',
+        coalesce(value::text, 'null')
+    )
+END;
+
+-- Checks the delays of a backoff.
+CREATE FUNCTION {schema}.backoff_fault(value interval[]) RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE
+    WHEN cardinality(value) = 0 OR array_ndims(value) > 1
+        OR array_position(value, NULL) IS NOT NULL
+    THEN 'backoff takes one or more delays, as in ''{5 s, 1 min}'', none of them null.'
+    ELSE (
+        SELECT min({schema}.delay_fault(each.delay, 'backoff'))
+        FROM unnest(value) AS each (delay)
+    )
+END;
+
+-- Finds the first part of a payload that a handler couldn't be given as it stands: a key
+-- that is twice in one object, a number that no float holds, what is nested too deeply.
+-- In plpgsql, which plans it once a session.
+CREATE FUNCTION {schema}.part_fault(payload json, OUT path text, OUT fault text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+BEGIN
+WITH RECURSIVE part (path, value, kind, depth) AS (
+    SELECT '$', part_fault.payload, 'object', 1
+    UNION ALL
+    SELECT inside.path, inside.value, json_typeof(inside.value), part.depth + 1
+    FROM part
+    CROSS JOIN LATERAL (
+        SELECT
+            part.path || CASE
+                WHEN key ~ '^[[:alpha:]_]\w*$' THEN '.' || key
+                ELSE format('[%L]', left(key, 80))
+            END,
+            value
+        FROM json_each(CASE WHEN part.kind = 'object' THEN part.value ELSE '{}' END)
+        UNION ALL
+        SELECT part.path || format('[%s]', item.place - 1), item.value
+        FROM json_array_elements(
+            CASE WHEN part.kind = 'array' THEN part.value ELSE '[]' END
+        ) WITH ORDINALITY AS item (value, place)
+    ) AS inside (path, value)
+    WHERE part.depth <= 100 AND part.kind IN ('object', 'array')
+        -- The rest has been looked at by a cast.
+        AND (
+            json_typeof(inside.value) IN ('object', 'array')
+            OR json_typeof(inside.value) = 'number'
+                AND (inside.value::text ~ '[eE]' OR length(inside.value::text) > 300)
+        )
+),
+judged AS (
+    SELECT
+        path,
+        CASE
+            WHEN depth > 100 AND kind IN ('object', 'array') THEN
+                'it is nested more than 100 levels deep'
+            WHEN kind = 'object' THEN (
+                SELECT format('it has %L twice in one object', min(left(key, 80)))
+                FROM (
+                    SELECT key FROM json_object_keys(value) AS key
+                    GROUP BY key HAVING count(*) > 1
+                ) AS twice
+                HAVING count(*) > 0
+            )
+            WHEN kind = 'number' AND value::text ~ '[.eE]' THEN
+                CASE WHEN abs(value::text::numeric) > 1.7976931348623157e308
+                    THEN 'it is a number that no float holds: pass a string' END
+            WHEN kind = 'number' AND length(ltrim(value::text, '-')) > 4300 THEN
+                'it has more than 4300 digits, which Python won''t read: split it'
+        END AS fault
+    FROM part
+)
+SELECT left(judged.path, 200), judged.fault INTO part_fault.path, part_fault.fault
+FROM judged
+WHERE judged.fault IS NOT NULL
+LIMIT 1;
+END
+$function$;
+
+-- Checks a payload, as `_codec` does: what no store takes, what would be lost on the way,
+-- and what no handler could be given.
+CREATE FUNCTION {schema}.payload_fault(payload text, task text, most bigint)
+RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    path text := '$';
+    fault text;
+BEGIN
+    BEGIN
+        fault := CASE
+            WHEN payload IS NULL THEN
+                'it is null: leave it out where there are no arguments'
+            WHEN octet_length(payload) > most THEN format(
+                'it makes %s bytes of JSON, and max_payload is %s: keep it elsewhere'
+                ' and pass where it is, or raise max_payload',
+                octet_length(payload), most
+            )
+            WHEN json_typeof(payload::json) <> 'object' THEN
+                'it must be a JSON object, as in {"n": 1}'
+        END;
+    EXCEPTION
+        WHEN invalid_text_representation THEN
+            fault := format('it isn''t JSON (%s)', SQLERRM);
+        WHEN statement_too_complex THEN
+            fault := 'it is nested too deeply';
+    END;
+    IF fault IS NULL THEN
+        BEGIN
+            -- Reads the escapes, which `json` leaves alone.
+            PERFORM payload::jsonb;
+            SELECT found.path, found.fault INTO path, fault
+            FROM {schema}.part_fault(payload::json) AS found;
+        EXCEPTION
+            WHEN untranslatable_character THEN
+                fault := 'it has the character U+0000, which no store takes: remove it';
+            WHEN invalid_text_representation THEN
+                fault := 'it has a lone surrogate, which isn''t text: remove it';
+            WHEN numeric_value_out_of_range OR program_limit_exceeded THEN
+                fault := format('it can''t be read (%s)', SQLERRM);
+        END;
+    END IF;
+    IF fault IS NOT NULL THEN
+        fault := format(
+            '`%s` can''t be stored for task %L: %s.', coalesce(path, '$'), task, fault
+        );
+    END IF;
+    RETURN fault;
+END
+$function$;
+
+-- Adds a job, unless an unfinished one of its task holds the key: then the answer is
+-- null (laws 1, 2, 10). What isn't given is the task's own as workers have told it, and
+-- of a task that none has brought yet, Rowlock's. Whoever listens is told when the caller
+-- commits.
+-- A holder of the key that was not started in time is cancelled where it stands; upkeep
+-- moves it to the history. Waits where another transaction is adding the same key.
+CREATE FUNCTION {schema}.enqueue(
+    task text,
+    payload text DEFAULT '{}',
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL,
+    backoff interval[] DEFAULT NULL,
+    idempotency_key text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+#variable_conflict use_column
+DECLARE
+    moment timestamptz := statement_timestamp();
+    refusal text;
+    own record;
+    due timestamptz;
+    made bigint;
+BEGIN
+    refusal := coalesce(
+        CASE WHEN enqueue.task IS NULL THEN
+            'task can''t be null: it is the name of a task.' END,
+        {schema}.name_fault(enqueue.task, 'task'),
+        {schema}.name_fault(enqueue.queue, 'queue'),
+        {schema}.name_fault(enqueue.idempotency_key, 'idempotency_key'),
+        CASE WHEN enqueue.priority NOT BETWEEN -100 AND 100 THEN format(
+            'priority is a whole number from -100 to 100, larger first; it was %s.',
+            enqueue.priority
+        ) END,
+        CASE WHEN enqueue.max_attempts < 1 THEN format(
+            'max_attempts is a whole number of 1 or more; it was %s.',
+            enqueue.max_attempts
+        ) END,
+        {schema}.delay_fault(enqueue.delay, 'delay'),
+        {schema}.instant_fault(enqueue.run_at, 'run_at'),
+        CASE WHEN enqueue.delay IS NOT NULL AND enqueue.run_at IS NOT NULL THEN format(
+            'Say either delay or run_at for %L, not both.', enqueue.task
+        ) END,
+        {schema}.instant_fault(enqueue.expires_at, 'expires_at'),
+        {schema}.delay_fault(enqueue.timeout, 'timeout'),
+        {schema}.backoff_fault(enqueue.backoff)
+    );
+    IF refusal IS NULL THEN
+        SELECT
+            coalesce(known.queue, 'default') AS queue,
+            coalesce((known.defaults->>'priority')::integer, 0) AS priority,
+            coalesce((known.defaults->>'max_attempts')::integer, 3) AS max_attempts,
+            coalesce((known.defaults->>'max_payload')::bigint, 1048576) AS max_payload
+        INTO own
+        FROM (VALUES (enqueue.task)) AS wanted (name)
+        LEFT JOIN {schema}.tasks AS known ON known.name = wanted.name;
+        refusal := {schema}.payload_fault(
+            enqueue.payload, enqueue.task, own.max_payload
+        );
+    END IF;
+    IF refusal IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = refusal;
+    END IF;
+
+    -- In UTC, where a day has 24 hours.
+    due := coalesce(
+        enqueue.run_at,
+        (moment AT TIME ZONE 'UTC' + enqueue.delay) AT TIME ZONE 'UTC',
+        moment
+    );
+    IF enqueue.idempotency_key IS NOT NULL THEN
+        UPDATE {schema}.live
+        SET
+            status = 'cancelled', finished_at = moment, updated_at = moment,
+            errors = {schema}.noted(
+                errors,
+                jsonb_build_object('event', 'expired', 'at', {schema}.iso(moment))
+            )
+        WHERE ctid = ANY (ARRAY(
+            SELECT holder.ctid FROM {schema}.live AS holder
+            WHERE holder.task = enqueue.task
+                AND holder.idempotency_key = enqueue.idempotency_key
+                AND holder.idempotency_key IS NOT NULL
+                AND holder.status IN ('pending', 'running')
+                AND (
+                    holder.status = 'pending' AND holder.attempts = 0
+                    AND holder.expires_at <= moment
+                ) IS TRUE
+            LIMIT 1
+            FOR UPDATE SKIP LOCKED
+        ));
+    END IF;
+    INSERT INTO {schema}.live AS job (
+        run_at, expires_at, created_at, updated_at, timeout, priority, max_attempts,
+        queue, task, backoff, payload, idempotency_key
+    )
+    VALUES (
+        due, enqueue.expires_at, moment, moment, extract(epoch FROM enqueue.timeout),
+        coalesce(enqueue.priority, own.priority),
+        coalesce(enqueue.max_attempts, own.max_attempts),
+        coalesce(enqueue.queue, own.queue), enqueue.task,
+        {schema}.steps(enqueue.backoff), enqueue.payload::json, enqueue.idempotency_key
+    )
+    ON CONFLICT (task, idempotency_key)
+    WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running')
+    DO NOTHING
+    RETURNING job.id INTO made;
+    IF made IS NOT NULL THEN
+        PERFORM {schema}.tell(
+            coalesce(enqueue.queue, own.queue),
+            coalesce(enqueue.priority, own.priority),
+            due,
+            enqueue.run_at IS NOT NULL OR enqueue.delay > interval '0'
+        );
+    END IF;
+    RETURN made;
+END
+$function$;
+
+-- The same with a payload of the type that json_build_object and to_jsonb give. As a
+-- text it is what any driver sends, and what a literal is taken for.
+CREATE FUNCTION {schema}.enqueue(
+    task text,
+    payload json,
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL,
+    backoff interval[] DEFAULT NULL,
+    idempotency_key text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+SELECT {schema}.enqueue(
+    task, payload::text, queue, priority, delay, run_at, expires_at, max_attempts,
+    timeout, backoff, idempotency_key
+);
+$function$;
+
+CREATE FUNCTION {schema}.enqueue(
+    task text,
+    payload jsonb,
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL,
+    backoff interval[] DEFAULT NULL,
+    idempotency_key text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+SELECT {schema}.enqueue(
+    task, payload::text, queue, priority, delay, run_at, expires_at, max_attempts,
+    timeout, backoff, idempotency_key
+);
+$function$;
+
+-- A list of delays as `Backoff.steps` is stored, with its jitter; null for null.
+CREATE FUNCTION {schema}.steps(delays interval[]) RETURNS json
+LANGUAGE sql IMMUTABLE STRICT
+RETURN json_build_object(
+    'kind', 'steps',
+    'values', (
+        SELECT json_agg(extract(epoch FROM delay)::double precision ORDER BY place)
+        FROM unnest(delays) WITH ORDINALITY AS step (delay, place)
+    ),
+    'cap', NULL,
+    'jitter', 0.1
+);
+
+-- Tells sleepers of one job, as `notify.py` writes it.
+CREATE FUNCTION {schema}.tell(
+    queue text, priority integer, due timestamptz, is_deferred boolean
+) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    micros bigint := extract(epoch FROM due) * 1000000;
+BEGIN
+    PERFORM pg_notify({channel_name}, json_build_array(json_build_array(
+        queue, priority, micros, CASE WHEN is_deferred THEN micros END
+    ))::text);
+END
+$function$;
+
+-- How a job stands to which a verb did nothing.
+CREATE FUNCTION {schema}.stands(id bigint) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+SELECT coalesce(
+    (
+        SELECT 'already ' || status
+        FROM (
+            SELECT live.id, status FROM {schema}.live
+            UNION ALL
+            SELECT history.id, status FROM {schema}.history
+        ) AS job
+        WHERE job.id = stands.id
+    ),
+    'not found'
+);
+$function$;
+
+-- Cancels a pending job, or asks a running one to (law 21). Answers `done`, or as it
+-- stands. It is cancelled where it stands: a caller's transaction should not wait for a
+-- partition, nor hold one up. Waits for another transaction for a second (law 18).
+CREATE FUNCTION {schema}.cancel(id bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '1s'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    moment timestamptz := statement_timestamp();
+BEGIN
+    IF {schema}.id_fault(cancel.id) IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'invalid_parameter_value',
+            MESSAGE = {schema}.id_fault(cancel.id);
+    END IF;
+    UPDATE {schema}.live
+    SET
+        status = CASE status WHEN 'pending' THEN 'cancelled' ELSE status END,
+        finished_at =
+            CASE status WHEN 'pending' THEN greatest(moment, started_at) END,
+        cancel_requested_at =
+            CASE status WHEN 'running' THEN moment ELSE cancel_requested_at END,
+        errors = {schema}.noted(errors, jsonb_build_object(
+            'event', 'cancel', 'by', session_user, 'at', {schema}.iso(moment)
+        )),
+        updated_at = moment
+    WHERE live.id = cancel.id
+        AND (status = 'pending' OR status = 'running' AND cancel_requested_at IS NULL)
+            IS TRUE;
+    IF FOUND OR EXISTS (
+        SELECT FROM {schema}.live
+        WHERE live.id = cancel.id AND (status = 'running') IS TRUE
+    ) THEN
+        RETURN 'done';
+    END IF;
+    RETURN {schema}.stands(cancel.id);
+EXCEPTION
+    WHEN lock_not_available THEN
+        RETURN 'locked by another transaction, try again';
+END
+$function$;
+
+-- Puts a failed or cancelled job back to pending, unless an unfinished one of its task
+-- holds its key (law 10). Answers `done`, `blocked by` a job, or as it stands. Waits for
+-- another transaction for a second (law 18).
+CREATE FUNCTION {schema}.replay(id bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '1s'
+AS $function$
+DECLARE
+    job record;
+BEGIN
+    IF {schema}.id_fault(replay.id) IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'invalid_parameter_value',
+            MESSAGE = {schema}.id_fault(replay.id);
+    END IF;
+    -- Again where the key is taken between the look and the change.
+    FOR try IN 1..3 LOOP
+        BEGIN
+            job := {schema}.dead(replay.id);
+            IF job.task IS NULL THEN
+                RETURN {schema}.stands(replay.id);
+            ELSIF job.blocked_by IS NOT NULL THEN
+                RETURN 'blocked by ' || job.blocked_by;
+            END IF;
+            PERFORM {schema}.revive(replay.id, statement_timestamp());
+            RETURN 'done';
+        EXCEPTION
+            WHEN unique_violation THEN NULL;
+            WHEN lock_not_available THEN
+                RETURN 'locked by another transaction, try again';
+        END;
+    END LOOP;
+    RETURN 'locked by another transaction, try again';
+END
+$function$;
+
+-- Locks a job that may be replayed, wherever it is, and finds who holds its key.
+CREATE FUNCTION {schema}.dead(id bigint, OUT task text, OUT blocked_by bigint)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $function$
+DECLARE
+    key text;
+BEGIN
+    SELECT live.task, live.idempotency_key INTO dead.task, key
+    FROM {schema}.live
+    WHERE live.id = dead.id AND (live.status IN ('failed', 'cancelled')) IS TRUE
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        SELECT history.task, history.idempotency_key INTO dead.task, key
+        FROM {schema}.history
+        WHERE history.id = dead.id AND (history.status = 'cancelled') IS TRUE
+        FOR UPDATE;
+    END IF;
+    SELECT other.id INTO dead.blocked_by
+    FROM {schema}.live AS other
+    WHERE other.task = dead.task AND other.idempotency_key = key
+        AND other.idempotency_key IS NOT NULL
+        AND other.status IN ('pending', 'running');
+END
+$function$;
+
+-- Notes a replay in a job's errors.
+CREATE FUNCTION {schema}.replayed(errors jsonb, moment timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+SELECT {schema}.noted(errors, jsonb_build_object(
+    'event', 'replay', 'by', session_user, 'at', {schema}.iso(moment),
+    'run_at', {schema}.iso(moment)
+));
+$function$;
+
+-- Puts a job that is locked back to pending, with its history, and tells of it.
+CREATE FUNCTION {schema}.revive(id bigint, moment timestamptz) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $function$
+WITH gone AS (
+    DELETE FROM {schema}.history
+    WHERE history.id = revive.id
+    RETURNING history.*
+),
+returned AS (
+    INSERT INTO {schema}.live (
+        id, run_at, created_at, started_at, updated_at, timeout, priority, claims,
+        attempts, max_attempts, queue, task, idempotency_key, backoff, last_error,
+        progress, meta, errors, state, payload
+    )
+    SELECT
+        gone.id, moment, created_at, started_at, moment, timeout, priority, claims,
+        attempts, max_attempts, queue, task, idempotency_key, backoff, last_error,
+        progress, meta, {schema}.replayed(errors, moment), state, payload
+    FROM gone
+    RETURNING queue, priority
+),
+kept AS (
+    UPDATE {schema}.live
+    SET
+        status = 'pending',
+        run_at = moment,
+        expires_at = NULL,
+        failures = 0,
+        losses = 0,
+        suspect = false,
+        worker = NULL,
+        cancel_requested_at = NULL,
+        finished_at = NULL,
+        errors = {schema}.replayed(errors, moment),
+        updated_at = moment
+    WHERE live.id = revive.id
+    RETURNING queue, priority
+),
+revived AS (
+    SELECT queue, priority FROM returned
+    UNION ALL
+    SELECT queue, priority FROM kept
+)
+SELECT {schema}.tell(queue, priority, moment, true) FROM revived;
+$function$;
+
+-- Refuses to write to the view, and names the verb.
+CREATE FUNCTION {schema}.refuse_write() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'object_not_in_prerequisite_state',
+        MESSAGE = format(
+            CASE TG_OP
+                WHEN 'INSERT' THEN '%1$I.jobs is read-only: add jobs with'
+                    ' %1$I.enqueue(task, payload)'
+                WHEN 'UPDATE' THEN '%1$I.jobs is read-only: change jobs with'
+                    ' %1$I.cancel(id), %1$I.replay(id), or move'
+                ELSE '%1$I.jobs is read-only: remove jobs with delete'
+            END,
+            {schema_name}
+        );
+END
+$function$;
+
+CREATE TRIGGER jobs_write INSTEAD OF INSERT OR UPDATE OR DELETE ON {schema}.jobs
+FOR EACH ROW EXECUTE FUNCTION {schema}.refuse_write();
