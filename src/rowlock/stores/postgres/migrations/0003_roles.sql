@@ -60,7 +60,7 @@ BEGIN
     PERFORM {schema}.check_role(role);
     IF NOT pg_has_role(current_user, role, 'USAGE') THEN
         RAISE EXCEPTION USING
-            ERRCODE = 'insufficient_privilege',
+            ERRCODE = 'invalid_parameter_value',
             MESSAGE = format(
                 'The history is to be the role %1$I''s, and this user must be a member'
                 ' of it: run GRANT %1$I TO %2$I first.',
@@ -104,7 +104,7 @@ AS $function$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
         RAISE EXCEPTION USING
-            ERRCODE = 'undefined_object',
+            ERRCODE = 'invalid_parameter_value',
             MESSAGE = format(
                 'There is no role %1$I: make it first, as by CREATE ROLE %1$I LOGIN.',
                 role
