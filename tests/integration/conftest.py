@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
+
+from tests.cluster.databases import Databases
 
 from .command_line import SHOP, Command
 
@@ -39,3 +43,18 @@ def start(folder: Path) -> Iterator[type[Command]]:  # noqa: ARG001 - it runs th
     yield Command
     for command in Command.started:
         command.kill()
+
+
+@pytest.fixture
+def each_url(each_postgres: Databases) -> Iterator[str]:
+    """The URL of a database of this test, on the oldest server and on the newest."""
+    url = each_postgres.clone()
+    yield url
+    each_postgres.drop(url)
+
+
+@pytest.fixture
+def own(each_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """A user's connection to it, in autocommit."""
+    with psycopg.connect(each_url, autocommit=True) as own:
+        yield own

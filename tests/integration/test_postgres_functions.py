@@ -1,10 +1,10 @@
-"""`rowlock.enqueue`, `cancel` and `replay` in SQL: the checks and answers of Python's."""
+"""`rowlock.enqueue` in SQL: what it takes and refuses, as Python does."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -16,7 +16,6 @@ from psycopg import errors as pg
 from rowlock import App, PayloadError, Unrecoverable, UsageError
 from rowlock._job import Job, Status
 from rowlock.cli.enqueue import read_payload
-from tests.cluster.databases import Databases
 from tests.eventually import eventually
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -104,24 +103,9 @@ BAD: Sequence[tuple[str, Options]] = [
 
 
 @pytest.fixture
-def url(each_postgres: Databases) -> Iterator[str]:
-    """The URL of a database of this test, on the oldest server and the newest."""
-    made = each_postgres.clone()
-    yield made
-    each_postgres.drop(made)
-
-
-@pytest.fixture
-def own(url: str) -> Iterator[Connection]:
-    """A user's connection, in autocommit."""
-    with psycopg.connect(url, autocommit=True) as own:
-        yield own
-
-
-@pytest.fixture
-async def app(url: str) -> AsyncIterator[App]:
+async def app(each_url: str) -> AsyncIterator[App]:
     """An app on that database, whose tasks a worker has brought."""
-    async with App(url, max_payload=LIMIT) as app:
+    async with App(each_url, max_payload=LIMIT) as app:
 
         @app.task(queue="letters", priority=4, max_attempts=7, timeout=60)
         async def mail(n: object = None, m: object = None) -> None: ...
@@ -152,7 +136,7 @@ def by_sql(own: Connection, payload: str | None, options: Options) -> int | None
     if "backoff" in given:
         given["backoff"] = [interval(each) for each in given["backoff"]]
     named = "".join(f", {name} => %({name})s" for name in given)
-    query = f"SELECT rowlock.enqueue('mail', %(payload)s{named})"  # noqa: S608 - our names
+    query = f"SELECT rowlock.enqueue('mail', %(payload)s{named})"
     return one(own, query, payload=payload, **given)
 
 
@@ -307,11 +291,11 @@ async def test_a_holder_that_was_not_started_in_time_gives_its_key_up(
 
 
 async def test_law_2_a_job_of_a_transaction_that_rolls_back_never_existed(
-    url: str, app: App
+    each_url: str, app: App
 ) -> None:
-    with psycopg.connect(url, autocommit=True) as listening:
+    with psycopg.connect(each_url, autocommit=True) as listening:
         listening.execute('LISTEN "rowlock:rowlock"')
-        with psycopg.connect(url) as own:
+        with psycopg.connect(each_url) as own:
             made = by_sql(own, "{}", {})
             own.rollback()
             kept = by_sql(own, "{}", {"delay": 60})
