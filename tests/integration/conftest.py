@@ -10,8 +10,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.cluster.databases import Databases
-
 from .command_line import SHOP, Command
 
 
@@ -46,15 +44,7 @@ def start(folder: Path) -> Iterator[type[Command]]:  # noqa: ARG001 - it runs th
 
 
 @pytest.fixture
-def each_url(each_postgres: Databases) -> Iterator[str]:
-    """The URL of a database of this test, on the oldest server and on the newest."""
-    url = each_postgres.clone()
-    yield url
-    each_postgres.drop(url)
-
-
-@pytest.fixture
 def own(each_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    """A user's connection to it, in autocommit."""
+    """A user's connection to the test's database, in autocommit."""
     with psycopg.connect(each_url, autocommit=True) as own:
         yield own

@@ -28,11 +28,9 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture
-def empty(each_postgres: Databases) -> Iterator[str]:
+def empty(each_empty_url: str) -> str:
     """The URL of a database with nothing in it, on the oldest server and the newest."""
-    url = each_postgres.empty()
-    yield url
-    each_postgres.drop(url)
+    return each_empty_url
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from rowlock import App, ConfigError, Retention, Status
 from rowlock._store import Migration
 from rowlock.stores.postgres import PostgresStore
 from rowlock.stores.postgres.migrate import all_migrations, migrate
-from tests.cluster.databases import Databases
 from tests.eventually import eventually
 
 from .roles import Cast, Role, cast
@@ -45,12 +44,10 @@ RIGHTS = """
 
 
 @pytest.fixture
-def them(each_postgres: Databases) -> Iterator[Cast]:
+def them(each_empty_url: str) -> Iterator[Cast]:
     """The roles on a database with nothing in it."""
-    url = each_postgres.empty()
-    with cast(url) as them:
+    with cast(each_empty_url) as them:
         yield them
-    each_postgres.drop(url)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from rowlock.stores.postgres.statements import PACKAGE, quoted, text_of, written
 # A code serves the schema that comes after its own: what is taken away goes a release
 # later than what stands in for it.
 AHEAD = 1
-_TRIES = 60
+_TRIES = 90
 _PAUSE = 0.5  # seconds
 
 

@@ -12,7 +12,7 @@ from rowlock.stores.postgres.statements import quoted, text_of, written
 _HEADER = """\
 -- {what}
 -- Run it as the schema's owner, with psql --set=ON_ERROR_STOP=1 --file=<this file>.
--- It is one transaction. Where another is in its way it gives up after a second, and
+-- It is one transaction. Where another is in its way it gives up at once, and
 -- nothing has happened: run it again.
 SET client_encoding = 'UTF8';
 BEGIN;

@@ -3,5 +3,5 @@
 SELECT
     set_config('search_path', 'pg_catalog', true),
     set_config('timezone', 'UTC', true),
-    set_config('lock_timeout', '1s', true),
+    set_config('lock_timeout', '500ms', true),
     set_config('statement_timeout', '0', true);
