@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -158,47 +159,55 @@ async def test_b100_workers_and_clients_go_on_while_the_next_version_migrates(
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
+@dataclass
+class Claimer:
+    """Enqueues and claims without end, and notes how long it was kept waiting."""
+
+    store: PostgresStore
+    claimed: int = 0
+    longest: float = 0.0
+
+    async def run(self) -> None:
+        demand = Demand(total=5, tasks=frozenset({"task"}))
+        while True:
+            began = time.monotonic()
+            await self.store.enqueue([new_job()])
+            answer = await self.store.claim(
+                demand, worker="w", lease=timedelta(minutes=5)
+            )
+            self.claimed += len(answer.claims)
+            self.longest = max(self.longest, time.monotonic() - began)
+            # Six of them would leave the server no time for anything else.
+            await asyncio.sleep(0.02)
+
+
 async def test_b101_a_migration_waits_without_holding_anybody_up(
     each_url: str, scale: int
 ) -> None:
     store = PostgresStore.from_url(each_url)
     await store.open()
-    demand = Demand(total=5, tasks=frozenset({"task"}))
-    longest = 0.0
-    claimed = 0
-    is_over = False
-
-    async def claim(worker: str) -> None:
-        nonlocal longest, claimed
-        while not is_over:
-            began = time.monotonic()
-            await store.enqueue([new_job()])
-            answer = await store.claim(
-                demand, worker=worker, lease=timedelta(minutes=5)
-            )
-            claimed += len(answer.claims)
-            longest = max(longest, time.monotonic() - began)
-            # Six of them would leave the server no time for anything else.
-            await asyncio.sleep(0.02)
-
-    claiming = [asyncio.create_task(claim(f"w{n}")) for n in range(6)]
+    claimer = Claimer(store)
+    claiming = [asyncio.create_task(claimer.run()) for _ in range(6)]
     with held_up(each_url):
         migrating = asyncio.create_task(bring(each_url, with_later()))
         # As long as a transaction of somebody's lasts.
         await asyncio.sleep(3 + 0.7 * scale)
         assert not migrating.done()
-        before = claimed
+        meanwhile = claimer.claimed
     let_go = time.monotonic()
     applied = await migrating
     took = time.monotonic() - let_go
-    await eventually(lambda: claimed > before + 20)
-    is_over = True
-    await asyncio.gather(*claiming)
+    await eventually(lambda: claimer.claimed > meanwhile + 20)
+    # None of them has ended by an error.
+    assert not any(each.done() for each in claiming)
+    for each in claiming:
+        each.cancel()
+    await asyncio.wait(claiming)
     await store.close()
 
     assert [each.version for each in applied] == [NEWEST + 1]
-    assert before > 100
-    assert longest < 2
+    assert meanwhile > 100
+    assert claimer.longest < 2
     assert took < 5
 
 

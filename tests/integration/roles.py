@@ -74,6 +74,4 @@ def _database(url: str) -> str:
 def _run(
     admin: psycopg.Connection[tuple[Any, ...]], statement: str, *names: str
 ) -> None:
-    admin.execute(
-        sql.SQL(statement).format(*map(sql.Identifier, names))  # type: ignore[arg-type]
-    )
+    admin.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 
-from rowlock import App, PayloadError, Unrecoverable, UsageError
+from rowlock import App, PayloadError, UsageError
 from rowlock._job import Job, Status
 from rowlock.cli.enqueue import read_payload
 from tests.eventually import eventually
@@ -110,10 +110,6 @@ async def app(each_url: str) -> AsyncIterator[App]:
         @app.task(queue="letters", priority=4, max_attempts=7, timeout=60)
         async def mail(n: object = None, m: object = None) -> None: ...
 
-        @app.task
-        async def die() -> None:
-            raise Unrecoverable
-
         async with app.worker():
             pass
         yield app
@@ -137,7 +133,8 @@ def by_sql(own: Connection, payload: str | None, options: Options) -> int | None
         given["backoff"] = [interval(each) for each in given["backoff"]]
     named = "".join(f", {name} => %({name})s" for name in given)
     query = f"SELECT rowlock.enqueue('mail', %(payload)s{named})"
-    return one(own, query, payload=payload, **given)
+    made: int | None = one(own, query, payload=payload, **given)
+    return made
 
 
 def interval(value: float | timedelta) -> timedelta:
@@ -179,7 +176,7 @@ async def test_what_python_takes_sql_takes_and_writes_the_same_row(
             content(job, is_absolute=is_absolute) for job in (made, expected)
         )
         for kept in (left, right):
-            kept["errors"] = [entry["event"] for entry in kept["errors"]]  # type: ignore[index,attr-defined]
+            kept["errors"] = [entry["event"] for entry in kept["errors"]]  # type: ignore[attr-defined]  # JSON
             del kept["finished_at"]
         assert left == right, (payload[:80], options)
 
