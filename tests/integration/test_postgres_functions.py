@@ -110,8 +110,11 @@ async def app(each_url: str) -> AsyncIterator[App]:
         @app.task(queue="letters", priority=4, max_attempts=7, timeout=60)
         async def mail(n: object = None, m: object = None) -> None: ...
 
-        async with app.worker():
-            pass
+        # As a worker does, whose upkeep would be in the way: a test's own connection
+        # blocks its loop.
+        worker = app.worker()
+        await app.open()
+        await app.store.register(worker._info(), worker._task_infos())
         yield app
 
 
@@ -266,6 +269,27 @@ async def test_law_10_a_held_key_is_answered_with_null(
     assert await by_python(app, "{}", held) is None
     await app.cancel(first)
     assert by_sql(own, "{}", held) is not None
+
+
+async def test_a_holder_whose_expiry_is_rolled_back_gives_its_key_up(
+    app: App, own: Connection, each_url: str
+) -> None:
+    past = datetime.now(UTC) - timedelta(hours=1)
+    await by_python(app, "{}", {"idempotency_key": "k", "expires_at": past})
+    with psycopg.connect(each_url) as other:
+        other.execute("DELETE FROM rowlock.live")  # as an upkeep that dies
+        taking = asyncio.create_task(
+            asyncio.to_thread(by_sql, own, "{}", {"idempotency_key": "k"})
+        )
+
+        async def waits() -> bool:
+            query = "SELECT count(*) = 1 FROM pg_locks WHERE NOT granted"
+            return bool(one(other, query))
+
+        await eventually(waits)
+        other.rollback()
+
+    assert await taking is not None
 
 
 @pytest.mark.parametrize("way", ["sql", "python"])

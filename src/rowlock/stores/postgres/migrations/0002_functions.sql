@@ -252,43 +252,56 @@ BEGIN
         (moment AT TIME ZONE 'UTC' + enqueue.delay) AT TIME ZONE 'UTC',
         moment
     );
-    IF enqueue.idempotency_key IS NOT NULL THEN
-        UPDATE {schema}.live
-        SET
-            status = 'cancelled', finished_at = moment, updated_at = moment,
-            errors = {schema}.noted(
-                errors,
-                jsonb_build_object('event', 'expired', 'at', {schema}.iso(moment))
-            )
-        WHERE ctid = ANY (ARRAY(
-            SELECT holder.ctid FROM {schema}.live AS holder
+    -- Again where somebody else was expiring the holder, and then rolled back.
+    FOR try IN 1..3 LOOP
+        IF enqueue.idempotency_key IS NOT NULL THEN
+            UPDATE {schema}.live
+            SET
+                status = 'cancelled', finished_at = moment, updated_at = moment,
+                errors = {schema}.noted(
+                    errors,
+                    jsonb_build_object('event', 'expired', 'at', {schema}.iso(moment))
+                )
+            WHERE ctid = ANY (ARRAY(
+                SELECT holder.ctid FROM {schema}.live AS holder
+                WHERE holder.task = enqueue.task
+                    AND holder.idempotency_key = enqueue.idempotency_key
+                    AND holder.idempotency_key IS NOT NULL
+                    AND holder.status IN ('pending', 'running')
+                    AND (
+                        holder.status = 'pending' AND holder.attempts = 0
+                        AND holder.expires_at <= moment
+                    ) IS TRUE
+                LIMIT 1
+                FOR UPDATE SKIP LOCKED
+            ));
+        END IF;
+        INSERT INTO {schema}.live AS job (
+            run_at, expires_at, created_at, updated_at, timeout, priority, max_attempts,
+            queue, task, backoff, payload, idempotency_key
+        )
+        VALUES (
+            due, enqueue.expires_at, moment, moment,
+            extract(epoch FROM enqueue.timeout),
+            coalesce(enqueue.priority, own.priority),
+            coalesce(enqueue.max_attempts, own.max_attempts),
+            coalesce(enqueue.queue, own.queue), enqueue.task,
+            {schema}.steps(enqueue.backoff), enqueue.payload::json,
+            enqueue.idempotency_key
+        )
+        ON CONFLICT (task, idempotency_key)
+        WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running')
+        DO NOTHING
+        RETURNING job.id INTO made;
+        EXIT WHEN made IS NOT NULL OR NOT EXISTS (
+            SELECT FROM {schema}.live AS holder
             WHERE holder.task = enqueue.task
                 AND holder.idempotency_key = enqueue.idempotency_key
                 AND holder.idempotency_key IS NOT NULL
                 AND holder.status IN ('pending', 'running')
-                AND (
-                    holder.status = 'pending' AND holder.attempts = 0
-                    AND holder.expires_at <= moment
-                ) IS TRUE
-            LIMIT 1
-            FOR UPDATE SKIP LOCKED
-        ));
-    END IF;
-    INSERT INTO {schema}.live AS job (
-        run_at, expires_at, created_at, updated_at, timeout, priority, max_attempts,
-        queue, task, backoff, payload, idempotency_key
-    )
-    VALUES (
-        due, enqueue.expires_at, moment, moment, extract(epoch FROM enqueue.timeout),
-        coalesce(enqueue.priority, own.priority),
-        coalesce(enqueue.max_attempts, own.max_attempts),
-        coalesce(enqueue.queue, own.queue), enqueue.task,
-        {schema}.steps(enqueue.backoff), enqueue.payload::json, enqueue.idempotency_key
-    )
-    ON CONFLICT (task, idempotency_key)
-    WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running')
-    DO NOTHING
-    RETURNING job.id INTO made;
+                AND holder.attempts = 0 AND holder.expires_at <= moment
+        );
+    END LOOP;
     IF made IS NOT NULL THEN
         PERFORM {schema}.tell(
             coalesce(enqueue.queue, own.queue),
