@@ -74,7 +74,7 @@ def lost(claim: Claim) -> Outcome:
         error=_lost_error(claim),
     )
     if claim.cancel_requested_at is not None:
-        return over(status=Status.CANCELLED)
+        return over(status=Status.CANCELLED, lost=not claim.abandoned)
     if claim.abandoned and claim.max_attempts > 1:
         return over(status=Status.PENDING)
     losses = claim.losses + 1

@@ -344,6 +344,11 @@ class Store(Protocol):
         ...
 
     @property
+    def is_new(self) -> bool:
+        """Whether `open` made this database, as it does where its name is mistyped."""
+        ...
+
+    @property
     def lent(self) -> Lent:
         """The operations on a connection that the caller lends."""
         ...

@@ -144,7 +144,9 @@ async def test_law_21_a_lost_claim_whose_cancel_was_asked_ends_cancelled(
     (settled,) = await store.finish([_outcome.lost(lost)])
 
     assert (settled.accepted, settled.status) == (True, Status.CANCELLED)
-    assert (await read(job_id)).status is Status.CANCELLED
+    job = await read(job_id)
+    assert (job.status, job.losses) == (Status.CANCELLED, 1)
+    assert [entry["event"] for entry in job.errors] == ["cancel", "lost"]
 
 
 async def test_law_21_a_cancel_asked_between_the_reading_and_the_recovery_counts(

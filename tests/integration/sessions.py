@@ -96,6 +96,12 @@ def rows(url: str, query: str, *parameters: object) -> list[Any]:
 
 
 def is_running(process: int) -> bool:
+    if sys.platform == "linux":
+        # Where the first process reaps nobody, as in a container, the dead stay listed.
+        try:
+            return stat_of(process)[0] not in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -104,8 +110,12 @@ def is_running(process: int) -> bool:
 
 
 def parent_of(process: int) -> int:
-    stat = Path(f"/proc/{process}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
+    return int(stat_of(process)[1])
+
+
+def stat_of(process: int) -> list[str]:
+    """Tell what Linux says of a process, from its state on."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 def until(holds: Callable[[], bool], *, within: float) -> None:

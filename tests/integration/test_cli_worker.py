@@ -239,12 +239,27 @@ def test_a_live_worker_is_seen_by_stats_and_a_stopped_one_is_not(
 def test_an_app_without_tasks_is_a_usage_error(
     start: type[Command], folder: Path
 ) -> None:
-    (folder / "bare.py").write_text("from rowlock import App\napp = App('sqlite://')\n")
+    (folder / "bare.py").write_text(
+        "from rowlock import App\napp = App('sqlite:///bare.db')\n"
+    )
 
     worker = start("worker", "bare:app")
 
     assert worker.ends() == 2
     assert "Error: This app has no tasks" in worker.output
+    assert not (folder / "bare.db").exists()
+
+
+def test_an_app_in_memory_has_no_worker_that_anybody_could_reach(
+    start: type[Command], folder: Path
+) -> None:
+    (folder / "bare.py").write_text("from rowlock import App\napp = App('sqlite://')\n")
+
+    worker = start("worker", "bare:app")
+
+    assert worker.ends() == 2
+    (line,) = worker.lines
+    assert line.startswith("Error: This app's database is in memory")
 
 
 def test_a_file_that_is_no_database_is_refused(

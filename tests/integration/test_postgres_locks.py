@@ -122,15 +122,34 @@ async def test_law_8_a_locked_row_is_neither_renewed_nor_lost(
     held = await claimed(store, 2)
     hold(user, held[0].job_id)
     before = await store.get([each.job_id for each in held])
+    began = time.monotonic()
 
     renewal = await store.renew(
         [each.key for each in held], worker="w", lease=9 * LEASE
     )
 
+    assert time.monotonic() - began < 2
     after = await store.get([each.job_id for each in held])
     assert renewal.lost == frozenset()
     assert after[0].leased_until == before[0].leased_until
     assert after[1].leased_until != before[1].leased_until
+
+
+async def test_law_9_a_renewal_that_meets_a_recovery_is_told_of_it(
+    store: PostgresStore, user: psycopg.Connection[Any]
+) -> None:
+    (held,) = await claimed(store, 1)
+    # As another worker's recovery does, which hasn't committed yet.
+    user.execute(
+        "UPDATE rowlock.live SET status = 'pending', leased_until = NULL WHERE id = %s",
+        (held.job_id,),
+    )
+
+    renewing = asyncio.create_task(store.renew([held.key], worker="w", lease=LEASE))
+    await asyncio.sleep(0.2)  # real: it has to have met the lock
+    user.commit()
+
+    assert (await renewing).lost == {held.key}
 
 
 @pytest.mark.parametrize("verb", ["cancel", "move", "delete", "replay"])

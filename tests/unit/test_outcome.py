@@ -203,6 +203,7 @@ def test_law_21_a_lost_claim_whose_cancel_was_asked_is_cancelled(
     )
 
     assert outcome.status is Status.CANCELLED
+    assert outcome.lost is not abandoned
 
 
 @pytest.mark.parametrize(

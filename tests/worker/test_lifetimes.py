@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from rowlock import App, ConfigError, Status, UsageError
+from rowlock import App, ConfigError, Retention, Status, UsageError
+from rowlock._worker import worker as worker_module
+from rowlock.testing import FakeClock
 from tests.endings import all_over, ended, known
 from tests.eventually import eventually
 
@@ -54,6 +57,23 @@ async def test_a_worker_object_works_once_and_says_so(app: App) -> None:
     with pytest.raises(UsageError, match=r"once: make another with app\.worker"):
         async with worker:
             pass
+
+
+async def test_a_worker_that_was_forgotten_registers_again(
+    app: App, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "REGISTER_PAUSE_S", 0.01)
+
+    @app.task
+    async def greet() -> None: ...
+
+    async def is_known() -> bool:
+        return [live.id for live in (await app.stats()).workers] == [worker.id]
+
+    async with app.worker() as worker:
+        clock.advance(timedelta(days=2))
+        await app.store.prune(Retention(), limit=1)
+        await eventually(is_known)
 
 
 async def test_a_worker_without_tasks_is_refused(app: App) -> None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from rowlock import App, OutcomeUnknown, Status, StoreError
-from rowlock._events import AttemptSucceeded, ClaimRefused, Event, OutcomeDropped
+from rowlock._events import (
+    AttemptSucceeded,
+    ClaimRefused,
+    Event,
+    JobCancelled,
+    OutcomeDropped,
+)
 from rowlock._worker import fetch
 from rowlock.testing import FakeClock
 from tests.endings import all_over, ended, known, reached
@@ -94,6 +100,29 @@ async def test_an_outcome_whose_answer_was_lost_is_told_as_written(
         await eventually(lambda: kinds(told, AttemptSucceeded) == 1)
 
     assert (job.status, job.attempts) == (Status.SUCCEEDED, 1)
+    assert kinds(told, ClaimRefused) == 0
+
+
+async def test_law_21_a_cancel_written_by_an_unanswered_outcome_is_told_as_one(
+    app: App, flaky: Flaky, told: list[Event]
+) -> None:
+    gate = asyncio.Event()
+
+    @app.task
+    async def fail() -> None:
+        await gate.wait()
+        raise ValueError
+
+    flaky.to_lose["finish"] = 1
+    async with app.worker():
+        job_id = known(await fail.enqueue())
+        await reached(app, job_id, Status.RUNNING)
+        await app.cancel(job_id)
+        gate.set()
+        await ended(app, job_id)
+        await eventually(lambda: kinds(told, JobCancelled) == 1)
+
+    assert flaky.to_lose["finish"] == 0
     assert kinds(told, ClaimRefused) == 0
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events import ClaimRefused, Events, OutcomeDropped, worker_logger
-from rowlock._job import Outcome
+from rowlock._job import Outcome, Status
 from rowlock._worker.report import told
 
 if TYPE_CHECKING:
@@ -202,11 +202,12 @@ class Finish:
             self._put_it_off(ended)
             return
         self._runs.drop(settled.key)
-        # Refused only because an earlier write, whose answer was lost, had worked.
+        # Refused only because an earlier write, whose answer was lost, had worked, if
+        # only as the cancel that was asked (law 21).
         was_written = (
             ended.tries > 0
             and settled.claims == settled.key.claim
-            and settled.status == ended.outcome.status
+            and settled.status in (ended.outcome.status, Status.CANCELLED)
         )
         if not settled.accepted and not was_written:
             self._events.emit(

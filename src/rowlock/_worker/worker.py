@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 WAIT_SHARE = 2 / 3
 CANCEL_SHARE = 0.9
 
+REGISTER_PAUSE_S = 3600.0
+
 
 class Worker:
     """One worker; make it with `App.worker`."""
@@ -123,7 +125,7 @@ class Worker:
             raise ConfigError(msg)
         self._build()
         await self._app.store.open()
-        await self._app.store.register(self._info(), self._task_infos())
+        await self._register()
         self._renew.start()
         self._announce()
         try:
@@ -133,6 +135,7 @@ class Worker:
                     group.create_task(self._upkeep.recover_loop()),
                     group.create_task(self._upkeep.expire_loop()),
                     group.create_task(self._upkeep.prune_loop(self._app.retention)),
+                    group.create_task(self._register_loop()),
                 ]
                 fetching = group.create_task(self._fetch.loop())
                 if started is not None and not started.done():
@@ -149,6 +152,15 @@ class Worker:
             await self._renew.stop()
         await self._say_goodbye(abandoned)
         return abandoned
+
+    async def _register(self) -> None:
+        await self._app.store.register(self._info(), self._task_infos())
+
+    async def _register_loop(self) -> None:
+        # A worker that was suspended for a day is forgotten, and its tasks grow old.
+        while True:
+            await asyncio.sleep(REGISTER_PAUSE_S)
+            await self._outage.outlast(self._register)
 
     def _check_unused(self) -> None:
         if self._is_used:
@@ -273,6 +285,10 @@ class Worker:
         self._app.events.emit(WorkerStopped(worker=self.id, abandoned=abandoned))
 
     def _announce(self) -> None:
+        if self._app.store.is_new:
+            worker_logger.warning(
+                "%s is new and empty: no job was here before.", self._app.url
+            )
         self._app.events.emit(
             WorkerStarted(
                 worker=self.id,

@@ -10,6 +10,7 @@ import click
 
 from rowlock._errors import RowlockError
 from rowlock.cli import logs
+from rowlock.cli.database import refuse_memory
 from rowlock.cli.discovery import find_app
 from rowlock.cli.errors import exit_code, leaf
 from rowlock.cli.parameters import read_names, read_seconds
@@ -92,6 +93,7 @@ def worker(
     """
     logs.set_up(log_level, log_format)
     found = find_app(app)
+    refuse_memory(found)
     return asyncio.run(
         _run(
             found,
@@ -109,9 +111,6 @@ async def _run(app: App, worker: Worker) -> int:
     from rowlock.cli.signals import StopSignals, end_at_once, end_soon, logger
 
     StopSignals(worker.stop)
-    await app.open()
-    if getattr(app.store, "is_new", False):
-        logger.warning("%s is new and empty: no job was here before.", app.url)
     try:
         abandoned = await worker.run()
     except Exception as error:

@@ -21,9 +21,12 @@ from rowlock.stores.postgres.sessions import Row, Session
 LAST_ERROR = 1000  # characters of `last_error`
 _TRIES = 3
 
-# Longer than a renewal or a cancel takes, and no longer: a worker's other outcomes
-# wait meanwhile.
-_PATIENCE = "100ms"
+# Of a finish with a locked row. Longer than a renewal or a cancel takes, and no longer:
+# a worker's other outcomes wait meanwhile.
+_PATIENCE = timedelta(milliseconds=100)
+# Of a renewal, which nobody waits for but the next one.
+_SHARE_OF_LEASE = 10
+_LONGEST_PATIENCE = timedelta(seconds=1)  # law 18
 
 
 class Finished(NamedTuple):
@@ -111,7 +114,10 @@ async def _write(
         try:
             if not wait and not any(outcome.spawned for outcome in outcomes):
                 return await _write_once(session, outcomes)
-            async with _holding(session, ids) if wait else session.transaction():
+            if not wait:
+                async with session.transaction():
+                    return await _write_once(session, outcomes)
+            async with _holding(session, ids, _PATIENCE):
                 return await _write_once(session, outcomes)
         except NoPartition:
             await make_partitions(session, ids)
@@ -119,10 +125,14 @@ async def _write(
 
 
 @asynccontextmanager
-async def _holding(session: Session, ids: Sequence[int]) -> AsyncIterator[None]:
-    """Have these rows in a transaction, where they are free within a moment."""
+async def _holding(
+    session: Session, ids: Sequence[int], patience: timedelta
+) -> AsyncIterator[None]:
+    """Have these rows in a transaction, where nobody holds one for longer than this."""
     async with session.transaction():
-        await session.run("patience", span=_PATIENCE)
+        # The server takes 0 for no limit.
+        span = max(1, rows.micros(patience) // 1000)
+        await session.run("patience", span=f"{span}ms")
         await session.run("lock", ids=rows.numbers(ids))
         yield
 
@@ -253,8 +263,9 @@ async def renew(
         stands = await find(session, [key.job_id for key in left])
     if locked := [key for key in left if holds(key, stands)]:
         ids = [key.job_id for key in locked]
+        patience = min(lease / _SHARE_OF_LEASE, _LONGEST_PATIENCE)
         with contextlib.suppress(Locked):
-            async with _holding(session, ids):
+            async with _holding(session, ids, patience):
                 extended |= await extend(locked)
         stands |= await find(session, ids)
     return Renewal(

@@ -62,6 +62,11 @@ class PostgresStore:
         return self._database.shown
 
     @property
+    def is_new(self) -> bool:
+        """Whether `open` made this database: never, on Postgres."""
+        return False
+
+    @property
     def lent(self) -> PostgresLent:
         """The operations on a connection that the caller lends."""
         return self._lent

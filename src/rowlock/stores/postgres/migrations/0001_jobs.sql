@@ -51,7 +51,10 @@ CREATE TABLE {schema}.live (
     -- A row here lives for seconds and leaves dead index entries behind.
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 1000,
-    autovacuum_analyze_scale_factor = 0.05
+    autovacuum_analyze_scale_factor = 0.05,
+    -- Its lock stops everybody, and what it gives back is filled again at once.
+    vacuum_truncate = false,
+    toast.vacuum_truncate = false
 );
 
 -- The claim's order, with the task as the last column: on 17 and later a job of a task
