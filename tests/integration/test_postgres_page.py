@@ -1,4 +1,4 @@
-"""The page on Postgres keeps its word: its SQL runs, by the roles that it makes."""
+"""The page on Postgres keeps its word: its SQL runs in psql, by its roles."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from . import psql
 from .command_line import run
 from .roles import cast
 
@@ -32,12 +33,18 @@ def test_the_sql_of_the_page_runs_block_by_block(each_empty_url: str) -> None:
         arguments = [named.get(word, word) for word in migrate.split()]
         assert run(*arguments, "--database", them.owner.url).exit_code == 0
 
+        ran = psql.run(
+            them.owner.url,
+            "\n".join(
+                (
+                    "CREATE SCHEMA shop; SET search_path = shop;",
+                    *blocks,
+                    "INSERT INTO orders VALUES (7); UPDATE orders SET paid = true;",
+                )
+            ),
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
         with psycopg.connect(them.owner.url, autocommit=True) as own:
-            own.execute("CREATE SCHEMA shop")
-            own.execute("SET search_path = shop")
-            for block in blocks:
-                own.execute(block)
-            own.execute("INSERT INTO orders VALUES (7); UPDATE orders SET paid = true")
             jobs = own.execute(
                 "SELECT status, payload->>'order_id', idempotency_key, run_at > now()"
                 " FROM rowlock.jobs ORDER BY id"
