@@ -11,10 +11,10 @@ import pytest
 from psycopg import errors as pg
 
 from rowlock import App, ConfigError, Retention, Status
-from rowlock._store import Migration
 from rowlock.stores.postgres import PostgresStore
 from rowlock.stores.postgres.migrate import all_migrations, migrate
 from tests.eventually import eventually
+from tests.migrations import NEWEST, later, with_later
 
 from .roles import Cast, Role, cast
 
@@ -191,15 +191,10 @@ async def test_a_worker_makes_and_drops_partitions_whoever_made_them(
 
 
 async def test_a_worker_cant_migrate(migrated: Cast) -> None:
-    later = Migration(
-        version=len(all_migrations()) + 1,
-        name="later",
-        sql="CREATE TABLE {schema}.extra (id bigint PRIMARY KEY);",
-    )
     store = PostgresStore.from_url(migrated.worker.url)
     assert await store.migrate() == ()
 
-    known = [*all_migrations(), later]
+    known = with_later(later("CREATE TABLE {schema}.extra (id bigint PRIMARY KEY);"))
     async with store._apart() as session:
         with pytest.raises(ConfigError) as refusal:
             await migrate(session, "rowlock", store.url, known)
@@ -208,7 +203,7 @@ async def test_a_worker_cant_migrate(migrated: Cast) -> None:
     assert "rowlock migrate --sql" in str(refusal.value)
     with connected(migrated.owner) as own:
         assert one(own, "SELECT to_regclass('rowlock.extra')") is None
-        assert one(own, "SELECT count(*) FROM rowlock.migrations") == later.version - 1
+        assert one(own, "SELECT count(*) FROM rowlock.migrations") == NEWEST
 
 
 async def test_what_a_migration_brings_is_granted_to_the_roles_there_are(
@@ -220,11 +215,11 @@ async def test_what_a_migration_brings_is_granted_to_the_roles_there_are(
             own.execute(
                 f'REVOKE ALL ON FUNCTION rowlock.replay FROM "{role.name}"'.encode()
             )
-    later = Migration(version=len(all_migrations()) + 1, name="later", sql="SELECT;")
     store = PostgresStore.from_url(migrated.owner.url)
 
     async with store._apart() as session:
-        await migrate(session, "rowlock", store.url, [*all_migrations(), later])
+        known = with_later(later("SELECT;"))
+        await migrate(session, "rowlock", store.url, known)
 
     for role in (migrated.worker, migrated.producer):
         with connected(role) as own:
@@ -271,6 +266,18 @@ async def test_an_owner_who_is_no_member_of_the_workers_role_is_told(
     with psycopg.connect(them.admin, autocommit=True) as admin:
         admin.execute(said.partition("run ")[2].partition(" first")[0].encode())
     assert len(await store.migrate(worker_role=them.stranger.name)) > 0
+
+
+async def test_an_owner_who_is_no_member_any_more_is_told(migrated: Cast) -> None:
+    with psycopg.connect(migrated.admin, autocommit=True) as admin:
+        admin.execute(
+            f'REVOKE "{migrated.worker.name}" FROM "{migrated.owner.name}"'.encode()
+        )
+    store = PostgresStore.from_url(migrated.owner.url)
+
+    async with store._apart() as session:
+        with pytest.raises(ConfigError, match="a member of the role that does"):
+            await migrate(session, "rowlock", store.url, with_later())
 
 
 def test_what_acts_as_the_owner_has_a_search_path_of_its_own(migrated: Cast) -> None:

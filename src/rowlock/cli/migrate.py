@@ -47,6 +47,13 @@ class Owned(Protocol):
         ...
 
 
+class Roles(NamedTuple):
+    """The roles that are named on the command line."""
+
+    worker: str | None
+    producers: tuple[str, ...]
+
+
 @click.command(
     epilog="Example: rowlock migrate --database postgresql:///shop",
     short_help="Bring the database up to date.",
@@ -122,13 +129,6 @@ def migrate(
             _print_script(app, roles, since, as_json=as_json)
         else:
             _run(app, roles, dry_run=dry_run, as_json=as_json)
-
-
-class Roles(NamedTuple):
-    """The roles that are named on the command line."""
-
-    worker: str | None
-    producers: tuple[str, ...]
 
 
 def _print_script(app: App, roles: Roles, since: int | None, *, as_json: bool) -> None:

@@ -177,6 +177,12 @@ async def _not_the_owner(
             f" the database's owner run `{allowed}` first, or what `rowlock migrate"
             f" --sql` prints. ({error})"
         )
+    if owner == user:
+        return ConfigError(
+            f"The user {user} owns the schema {quoted(schema)} of {shown}, but not all"
+            " that is in it: make it a member of the role that does, as the worker's,"
+            f" and migrate again. ({error})"
+        )
     return ConfigError(
         f"The schema {quoted(schema)} of {shown} belongs to {owner}, and the user"
         f" {user} may not change it: migrate as {owner}, or have {owner} run what"

@@ -10,7 +10,7 @@ from rowlock.stores.postgres.errors import told_by_us
 from rowlock.stores.postgres.sessions import Session
 
 # The schema version that brought them.
-SINCE = 3
+SINCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
