@@ -51,6 +51,8 @@ GOOD: Sequence[tuple[str, Options]] = [
     ("{}", {"run_at": FUTURE}),
     ("{}", {"run_at": datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)}),
     ("{}", {"expires_at": FUTURE, "delay": 90.5}),
+    ("{}", {"run_at": datetime.min.replace(tzinfo=UTC)}),
+    ("{}", {"expires_at": datetime.max.replace(tzinfo=UTC)}),
     ("{}", {"max_attempts": 1}),
     ("{}", {"max_attempts": 2**31 - 1}),
     ("{}", {"timeout": 0}),

@@ -15,7 +15,7 @@ from psycopg import errors as pg
 
 from rowlock import _outcome
 from rowlock._job import Job, NewJob, Status
-from rowlock._store import Demand, Retention, Store
+from rowlock._store import Demand, Filter, Retention, Store
 from rowlock.stores.postgres import PostgresStore
 from tests.conformance.given import dead, new_job
 
@@ -184,6 +184,9 @@ async def test_a_job_cancelled_in_place_is_moved_by_upkeep_and_comes_back(
 ) -> None:
     job_id = await job_in("cancelled in place", store, own, "k")
     assert one(own, "SELECT count(*) FROM rowlock.history") == 0
+    listed = await store.list(Filter(status=Status.CANCELLED))
+    assert [job.id for job in listed.jobs] == [job_id]
+    assert (await store.stats()).queues[0].counts[Status.CANCELLED] == 1
 
     await store.prune(Retention(), limit=10)
 

@@ -30,7 +30,7 @@ END;
 CREATE FUNCTION {schema}.instant_fault(value timestamptz, argument text) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE
-    WHEN value < '0001-01-02 00:00:00+00' OR value >= '9999-12-31 00:00:00+00' THEN
+    WHEN value < '0001-01-01 00:00:00+00' OR value >= '10000-01-01 00:00:00+00' THEN
         format('%s takes an instant of the years 1 to 9999, not %s.', argument, value)
 END;
 
