@@ -43,8 +43,11 @@ def with_later(*migrations: Migration) -> Sequence[Migration]:
     return [*all_migrations(), *(migrations or [later()])]
 
 
-async def bring(url: str, known: Sequence[Migration]) -> Sequence[Migration]:
+async def bring(
+    url: str, known: Sequence[Migration], *, tries: int = 30
+) -> Sequence[Migration]:
     """Migrate as a release that knows these migrations would."""
     store = PostgresStore.from_url(url)
+    schema = store._database.schema
     async with store._apart() as session:
-        return await migrate(session, store._database.schema, store.url, known)
+        return await migrate(session, schema, store.url, known, tries=tries)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rowlock import App, ConfigError, SchemaMismatch, StoreError
+from rowlock import App, ConfigError, SchemaMismatch, StoreError, StoreUnavailable
 from rowlock.stores import connect
 from rowlock.stores.postgres.migrate import all_migrations, check
 from rowlock.stores.postgres.store import PostgresStore
@@ -146,6 +146,22 @@ async def test_a_migration_that_fails_midway_leaves_nothing(
     assert made == [(None if is_empty else "rowlock",)]
     # And the next that is right is applied.
     assert (await bring(each_empty_url, with_later()))[-1].version == NEWEST + 1
+
+
+async def test_a_migration_that_is_held_up_for_too_long_names_who_does(
+    each_url: str,
+) -> None:
+    before = dump(each_url)
+    with psycopg.connect(each_url, application_name="a report") as own:
+        own.execute("SELECT count(*) FROM rowlock.jobs")
+        who = f"session {own.info.backend_pid} of {own.info.user} (a report)"
+        with pytest.raises(StoreUnavailable) as refusal:
+            await bring(each_url, with_later(), tries=2)
+
+    said = str(refusal.value)
+    assert who in said
+    assert "in a transaction since 20" in said
+    assert dump(each_url) == before
 
 
 @pytest.mark.parametrize(("ahead", "is_served"), [(1, True), (2, False)])

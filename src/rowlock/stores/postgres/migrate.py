@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from rowlock._errors import ConfigError, SchemaMismatch
+from rowlock._errors import ConfigError, SchemaMismatch, StoreUnavailable
 from rowlock._store import Migration
 from rowlock.stores import _sql
 from rowlock.stores.postgres.errors import Forbidden, Locked
@@ -94,13 +94,15 @@ async def migrate(
     known: Sequence[Migration] | None = None,
     *,
     roles: Roles = NO_ROLES,
+    tries: int = _TRIES,
 ) -> Sequence[Migration]:
     """
     Apply what is pending, all or none, grant roles, and see that partitions are ahead.
 
     Two processes at once are safe: whoever gets the lock second finds nothing left.
+    A transaction of somebody's that is in the way is waited for, for `tries` seconds.
     """
-    for left in reversed(range(_TRIES)):
+    for left in reversed(range(tries)):
         try:
             async with session.transaction():
                 await session.run("unhurried")
@@ -111,9 +113,9 @@ async def migrate(
                 await session.run("make_partitions")
         except Forbidden as error:
             raise await _not_the_owner(session, schema, shown, error) from error
-        except Locked:
+        except Locked as error:
             if not left:
-                raise
+                raise await _held_up(session, shown, error) from error
             # Between two tries those who wait behind us for the same lock get it.
             await asyncio.sleep(_PAUSE)
         else:
@@ -162,6 +164,21 @@ async def _apply(session: Session, schema: str, todo: Sequence[Migration]) -> No
         )
     if todo[-1].version >= SINCE:
         await session.run("grant_again")
+
+
+async def _held_up(session: Session, shown: str, error: Locked) -> StoreUnavailable:
+    """Say whose transaction is in the way."""
+    found = await session.run("holder")
+    who = "another transaction"
+    if found:
+        ((pid, user, program, since),) = found
+        who = f"session {pid} of {user}" + (f" ({program})" if program else "")
+        if since is not None:
+            who += f", in a transaction since {since:%Y-%m-%d %H:%M:%S} UTC"
+    return StoreUnavailable(
+        f"The migration of {shown} was held up for too long and changed nothing: end"
+        f" what holds the tables, {who}; then run `rowlock migrate` again. ({error})"
+    )
 
 
 async def _not_the_owner(
