@@ -104,7 +104,9 @@ def test_b99_a_worker_on_the_schema_before_ends_with_4(
     each_empty_url: str, tmp_path: Path
 ) -> None:
     asyncio.run(bring(each_empty_url, all_migrations()[:-1]))
-    (tmp_path / "shop.py").write_text("from rowlock import App\n\napp = App()\n")
+    (tmp_path / "shop.py").write_text(
+        "from rowlock import App\n\napp = App()\n\n@app.task\ndef note(): ...\n"
+    )
 
     ran = subprocess.run(
         [sys.executable, "-m", "rowlock", "worker", "shop:app"],
