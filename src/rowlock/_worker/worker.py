@@ -328,6 +328,8 @@ class Worker:
                     "priority": task.defaults.priority,
                     "max_attempts": task.defaults.max_attempts,
                     "timeout": task.defaults.timeout,
+                    # For whoever enqueues without this app.
+                    "max_payload": self._app.max_payload,
                 },
             )
             for task in self._app.tasks.values()
