@@ -6,5 +6,4 @@ SELECT
     created_at, started_at, leased_until, cancel_requested_at, payload
 FROM {schema}.live
 WHERE status = 'running' AND worker = %(worker)s::text
-ORDER BY id
 LIMIT %(limit)s::bigint;
