@@ -59,7 +59,8 @@ _FINISHED = """
         payload, claims, attempts, started_at, finished_at
     )
     SELECT
-        nextval('rowlock.ids'), CASE WHEN n %% 2 = 0 THEN 'succeeded' ELSE 'cancelled' END,
+        nextval('rowlock.ids'),
+        CASE WHEN n %% 2 = 0 THEN 'succeeded' ELSE 'cancelled' END,
         'default', 'mail', 0, at, at, at, 3, '{}', 1, 1, at, at
     FROM generate_series(1, %(rows)s) AS n
     CROSS JOIN LATERAL (

@@ -281,4 +281,3 @@ async def keep(session: Session, keys: int) -> None:
         Retention(succeeded=age, cancelled=age, failed=for_ever),
     ):
         await upkeep.prune(session, kept, limit=keys)
-
