@@ -69,6 +69,16 @@ _FINISHED = """
     ) AS made
 """
 
+# A backlog as a bulk insert leaves it: of one instant.
+_BACKLOG = """
+    INSERT INTO rowlock.live (
+        queue, task, priority, run_at, created_at, updated_at, max_attempts, payload
+    )
+    SELECT 'default', %(task)s, %(priority)s, at, now(), now(), 3, '{}'
+    FROM generate_series(1, %(rows)s)
+    CROSS JOIN (SELECT now() + %(ahead)s::interval AS at) AS due
+"""
+
 
 def leave_unattended(admin: Connection) -> None:
     """Make partitions for a week back, and keep the server's own upkeep away."""
@@ -85,3 +95,16 @@ def fill(admin: Connection, rows: int) -> None:
     """Put so many jobs into the table of unfinished ones, and into the history."""
     admin.execute(_CROWD, {"rows": rows})
     admin.execute(_FINISHED, {"rows": rows})
+
+
+def add_backlog(
+    admin: Connection,
+    rows: int,
+    *,
+    ahead: str,
+    task: str = "mail",
+    priority: int = 0,
+) -> None:
+    """Have so many jobs wait, due `ahead` of now."""
+    values = {"rows": rows, "task": task, "priority": priority, "ahead": ahead}
+    admin.execute(_BACKLOG, values)

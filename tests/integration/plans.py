@@ -26,6 +26,7 @@ TELL = b"""
     SET auto_explain.log_format = json;
     SET auto_explain.log_level = info;
 """
+_TOLD = re.compile(r"duration: ([\d.]+) ms  plan:\n(.*)", re.DOTALL)
 _PARAMETER = re.compile(r"\$\d+|%\(\w+\)s")
 
 
@@ -61,15 +62,21 @@ class Plan:
 
     operation: str
     tree: Mapping[str, Any]
+    took_ms: float
 
     @property
     def parts(self) -> list[Part]:
         return list(_parts(self.tree))
 
     @property
-    def buffers(self) -> int:
-        """How many pages it touched, one that it touched twice counted twice."""
-        return _buffers(self.tree)
+    def rows_read(self) -> float:
+        """How many rows of jobs it read, dropped ones too."""
+        return sum(p.given + p.left_out for p in self.parts if p.is_of_jobs)
+
+    @property
+    def pages_read(self) -> int:
+        """How many pages it touched to read jobs; one touched twice counts twice."""
+        return sum(p.buffers for p in self.parts if p.is_of_jobs)
 
 
 @dataclass(slots=True)
@@ -91,13 +98,13 @@ class Plans:
         return [plan for plan in self.told if plan.operation == operation]
 
     def _hear(self, notice: Diagnostic) -> None:
-        _, _, text = (notice.message_primary or "").partition("plan:\n")
-        if not text:
+        found = _TOLD.fullmatch(notice.message_primary or "")
+        if found is None:
             return
-        told = json.loads(text)
+        told = json.loads(found[2])
         operation = self._operations.get(_bare(told["Query Text"]))
         if operation is not None:
-            self.told.append(Plan(operation, told["Plan"]))
+            self.told.append(Plan(operation, told["Plan"], float(found[1])))
 
 
 def _bare(statement: str) -> str:
