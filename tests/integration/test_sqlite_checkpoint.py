@@ -91,6 +91,7 @@ READING = """
 """
 
 
+@pytest.mark.timeout(420)  # --slow reads and writes for five minutes
 async def test_b144_readers_without_a_gap_do_not_let_it_grow(
     path: Path, scale: int
 ) -> None:

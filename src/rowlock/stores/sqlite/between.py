@@ -11,15 +11,18 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite.checkpoint import Checkpoint
 from rowlock.stores.sqlite.hint import Hints
+from rowlock.stores.sqlite.peers import Peers
 from rowlock.stores.sqlite.statements import SQL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rowlock.stores.grace import Grace
     from rowlock.stores.news import News
@@ -36,6 +39,12 @@ class MemoryBetween:
     def __init__(self, news: News, grace: Grace) -> None:
         self._news = news
         self._grace = grace
+
+    @contextmanager
+    def writing(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Begin a transaction of writing."""
+        connections.begin(connection)
+        yield
 
     def committed(self, *, news: bool) -> None:
         """Note a commit, and tell this process's sleepers."""
@@ -72,6 +81,7 @@ class FileBetween:
         self._nudge = nudge
         self._hints = Hints(folder)
         self._checkpoint = Checkpoint(path, folder)
+        self._peers = Peers(folder)
         self._has_committed = False
         self._changes = 0
         self._has_news = False
@@ -80,6 +90,13 @@ class FileBetween:
         self._version: int | None = None
         self._interval = _SOONEST
         self._next_at = 0.0
+
+    @contextmanager
+    def writing(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Begin a transaction of writing, and let peers see it until its end."""
+        connections.begin(connection, is_crowd=self._peers.is_one_writing)
+        with self._peers.told():
+            yield
 
     def committed(self, *, news: bool) -> None:
         """Note a commit, and tell this process's sleepers."""
@@ -127,10 +144,11 @@ class FileBetween:
             self._hints.unlisten()
         try:
             self._look_for_commits(connection)
-            if has_written:
-                self._checkpoint.after_commit(connection)
-            elif self._checkpoint.due_in() == 0:
-                self._checkpoint.go_on(connection)
+            with self._peers.told():
+                if has_written:
+                    self._checkpoint.after_commit(connection)
+                elif self._checkpoint.due_in() == 0:
+                    self._checkpoint.go_on(connection)
         except sqlite3.Error:
             # Locked by others, or a full disk: whoever writes next is told.
             _log.debug("The database could not be looked at.", exc_info=True)
@@ -139,11 +157,13 @@ class FileBetween:
         """Let go of the sockets and of the checkpoint's turn."""
         self._hints.close()
         self._checkpoint.close()
+        self._peers.close()
 
     def forget(self) -> None:
         """Let go, in a forked child, of what its parent goes on with."""
         self._hints.forget()
         self._checkpoint.forget()
+        self._peers.close()
 
     def _look_for_commits(self, connection: sqlite3.Connection) -> None:
         if self._is_hinted:

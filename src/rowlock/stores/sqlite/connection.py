@@ -136,22 +136,28 @@ def connect_reader(path: str, *, trace: Trace | None) -> sqlite3.Connection:
     return connection
 
 
-def begin(connection: sqlite3.Connection) -> None:
+def begin(connection: sqlite3.Connection, is_crowd: Callable[[], bool] = bool) -> None:
     """Begin to write; the lock is taken now, so that no later statement waits."""
     patiently(
         lambda: connection.execute("BEGIN IMMEDIATE"),
         commits=lambda: _commits_of_others(connection),
+        is_crowd=is_crowd,
     )
 
 
-def patiently(act: Callable[[], T], commits: Callable[[], object] = int) -> T:
+def patiently(
+    act: Callable[[], T],
+    commits: Callable[[], object] = int,
+    is_crowd: Callable[[], bool] = bool,
+) -> T:
     """
     Try until nobody else holds the lock, for a second at most.
 
     Where `commits` changes, others have committed meanwhile: that is no lock which
     somebody holds but a crowd, whose turns go by chance, and it begins the second
-    anew. SQLite's own handler sleeps up to 100 ms between two tries, and isn't asked
-    where the switch to the write-ahead log needs the file alone.
+    anew; so does a peer whose turn takes long. SQLite's own handler sleeps up to 100 ms
+    between two tries, and isn't asked where the switch to the write-ahead log needs the
+    file alone.
     """
     began = time.monotonic()
     give_up_at = began + PATIENCE
@@ -163,7 +169,7 @@ def patiently(act: Callable[[], T], commits: Callable[[], object] = int) -> T:
             if not errors.is_locked(error):
                 raise
             now = time.monotonic()
-            if (others := commits()) != seen:
+            if (others := commits()) != seen or (now >= give_up_at and is_crowd()):
                 give_up_at, seen = min(now + PATIENCE, began + _LONGEST_QUEUE), others
             if now >= give_up_at:
                 raise

@@ -70,7 +70,18 @@ class Work(Generic[R]):
 
 
 class Between(Protocol):
-    """What a thread does besides its work, between two transactions."""
+    """What a thread does besides its work, between two transactions and about one."""
+
+    def writing(
+        self, connection: sqlite3.Connection
+    ) -> contextlib.AbstractContextManager[None]:
+        """
+        Begin a transaction of writing; the block is its length.
+
+        Raises:
+            sqlite3.Error: somebody else holds the lock.
+        """
+        ...
 
     def committed(self, *, news: bool) -> None:
         """Note a commit, before whoever waits for it hears of it."""
@@ -239,13 +250,22 @@ class Thread:
         if all(work.run is None for work in writes):
             _resolve((work, None) for work in writes)
             return
-        try:
-            connections.begin(connection)
-        except sqlite3.Error as error:
-            # Whoever came meanwhile would wait a second more for the same lock.
-            _fail([*writes, *self._drain()], self._translated(error))
-            return
-        self._write(connection, writes)
+        with contextlib.ExitStack() as writing:
+            try:
+                writing.enter_context(self._writing(connection))
+            except sqlite3.Error as error:
+                # Whoever came meanwhile would wait a second more for the same lock.
+                _fail([*writes, *self._drain()], self._translated(error))
+                return
+            self._write(connection, writes)
+
+    def _writing(
+        self, connection: sqlite3.Connection
+    ) -> contextlib.AbstractContextManager[None]:
+        if self._between is not None:
+            return self._between.writing(connection)
+        connections.begin(connection)
+        return contextlib.nullcontext()
 
     def _is_answered(self, connection: sqlite3.Connection, work: Work[Any]) -> bool:
         """Answer without a transaction of writing where that will do."""
@@ -294,7 +314,7 @@ class Thread:
             failure.__cause__ = error
             _fail((work for work, _ in answers), failure)
             return
-        if self._between is not None and answers:
+        if answers and self._between is not None:
             self._between.committed(news=any(work.news for work, _ in answers))
         _resolve(answers)
 
