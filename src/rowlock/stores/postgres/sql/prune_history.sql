@@ -1,16 +1,13 @@
 -- Deletes jobs that ended before the age for their status, the oldest first (laws 12,
--- 13), where a partition can't be dropped whole. Needs history_finished. Locks the rows,
--- and passes by those that are locked.
+-- 13), where a partition can't be dropped whole. Needs history_finished, and reads none
+-- that is younger than both ages. Locks the rows, and passes by those that are locked.
 WITH old AS MATERIALIZED (
     SELECT id, finished_at FROM {schema}.history
-    WHERE (
-            status = 'succeeded'
-            AND finished_at <= {now} - %(succeeded)s::bigint * interval '1 microsecond'
-        )
-        OR (
-            status = 'cancelled'
-            AND finished_at <= {now} - %(cancelled)s::bigint * interval '1 microsecond'
-        )
+    WHERE finished_at <= {now} - least(%(succeeded)s::bigint, %(cancelled)s::bigint)
+            * interval '1 microsecond'
+        AND finished_at <= {now} - CASE status
+            WHEN 'succeeded' THEN %(succeeded)s::bigint ELSE %(cancelled)s::bigint
+        END * interval '1 microsecond'
     ORDER BY finished_at
     LIMIT %(limit)s::bigint
     FOR UPDATE SKIP LOCKED
