@@ -15,7 +15,7 @@ import pytest
 import rowlock
 
 PACKAGE = Path(rowlock.__file__).parent
-PUBLIC_MODULES = {"cli", "stores", "testing"}
+PUBLIC_MODULES = {"cli", "events", "stores", "testing"}
 # What costs time to load and isn't needed to enqueue from a web request.
 LOADED_ON_USE = {
     "click",

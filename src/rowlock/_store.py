@@ -51,10 +51,11 @@ The laws, each the name of a test that runs on every store:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rowlock._durations import to_delay
 from rowlock._job import (
@@ -253,6 +254,10 @@ class WorkerInfo:
     started_at: datetime | None = None
     seen_at: datetime | None = None
 
+    def serves(self, queue: str, task: str) -> bool:
+        """Tell whether it claims jobs of this task from this queue."""
+        return task in self.tasks and (self.queues is None or queue in self.queues)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
@@ -284,13 +289,36 @@ class QueueStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStats:
+    """How many jobs of one task are due in one queue."""
+
+    queue: str
+    task: str
+    due: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """The store at a glance, queues by name; workers are those that are live."""
+    """
+    The store at a glance, queues by name; workers are those that are live.
+
+    `tasks` has those of which jobs are due, by queue and name.
+    """
 
     now: datetime
     queues: tuple[QueueStats, ...]
     workers: tuple[WorkerInfo, ...]
     pauses: tuple[Pause, ...]
+    tasks: tuple[TaskStats, ...] = ()
+
+    @property
+    def unserved(self) -> Mapping[str, int]:
+        """How many jobs are due of each task that no live worker runs, by name."""
+        unserved: Counter[str] = Counter()
+        for each in self.tasks:
+            if not any(worker.serves(each.queue, each.task) for worker in self.workers):
+                unserved[each.task] += each.due
+        return unserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +360,21 @@ class Lent(Protocol):
         self, jobs: Sequence[NewJob], connection: object
     ) -> Sequence[int | None]:
         """Do the same on a synchronous connection, in this thread."""
+        ...
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """
+    A store that finds ids without reading their jobs, for verbs on very many.
+
+    A seam of its own only until every store has it.
+    """
+
+    async def search(
+        self, where: Filter, *, after: int | None = None, limit: int
+    ) -> Sequence[int]:
+        """Give the ids of jobs that fit, newest (largest) first, below `after`."""
         ...
 
 

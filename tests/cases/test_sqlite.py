@@ -141,7 +141,7 @@ async def check_all_loops(app: App, workers: Workers) -> None:
     # Recovery needs no code of the task; and no worker claims it before we do.
     lost = await unknown.enqueue()
     only_it = Demand(total=1, tasks=frozenset({"unknown"}))
-    await app.store.claim(only_it, worker="gone", lease=timedelta(seconds=0.1))
+    await app._store.claim(only_it, worker="gone", lease=timedelta(seconds=0.1))
     await workers.until("claim.recovered", job_id=lost)
 
 

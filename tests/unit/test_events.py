@@ -7,7 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from rowlock._events import AttemptFailed, log
+from rowlock._events import AttemptFailed
+from rowlock._log import log
 
 
 def test_a_record_has_the_events_name_and_fields_apart_from_its_text(
@@ -42,7 +43,9 @@ def test_an_instant_is_written_as_everywhere_else(
     with caplog.at_level(logging.WARNING, logger="rowlock.worker"):
         log(failed("no", retry_at=at))
 
-    assert caplog.records[0].getMessage().endswith(" retry_at=2026-01-01T09:00:00Z")
+    assert (
+        caplog.records[0].getMessage().endswith(" retry_at=2026-01-01T09:00:00.000000Z")
+    )
 
 
 def failed(error: str, retry_at: datetime | None = None) -> AttemptFailed:
@@ -53,6 +56,7 @@ def failed(error: str, retry_at: datetime | None = None) -> AttemptFailed:
         attempt=1,
         ran_s=0.5,
         failures=1,
+        error_type="ValueError",
         error=error,
         retry_at=retry_at,
     )

@@ -175,7 +175,7 @@ async def test_a_job_that_comes_too_late_is_cancelled_soon_and_never_runs(
     async with app.worker(lease=1):
         await ended(app, await note.enqueue(name="in time"))
         late = note.options(queue="paused", expires_at=soon)
-        await app.store.pause(Pause(queue="paused"))
+        await app._store.pause(Pause(queue="paused"))
         job_id = await late.enqueue(name="late")
         clock.advance(10)
         # Long before the next pruning, which is hourly.
