@@ -142,12 +142,14 @@ class AttemptStuck(AttemptEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultDropped(AttemptEvent):
-    """A handler's result can't be stored: the job succeeded, its `result` is null."""
+    """
+    A handler's result can't be stored: the job succeeded, its `result` is null.
+
+    The job's `meta.result_error` says why; not this, as it may name keys of the result.
+    """
 
     name = "result.dropped"
     level = logging.WARNING
-
-    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

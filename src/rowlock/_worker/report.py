@@ -41,10 +41,9 @@ def came_to(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
     claim, attempt = run.claim, run.claim.attempts
     if settled.status is Status.SUCCEEDED:
         ended = AttemptSucceeded(**_of(claim), attempt=attempt, ran_s=run.ran_s)
-        error = (outcome.meta or {}).get("result_error")
-        if error is None:
-            return [ended]
-        return [ended, ResultDropped(**_of(claim), attempt=attempt, error=str(error))]
+        if "result_error" in (outcome.meta or ()):
+            return [ended, ResultDropped(**_of(claim), attempt=attempt)]
+        return [ended]
     if settled.status is Status.CANCELLED:
         return [JobCancelled(**_of(claim))]
     if not outcome.failed:
