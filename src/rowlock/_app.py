@@ -29,10 +29,10 @@ from rowlock._options import (
 )
 from rowlock._reading import Reading
 from rowlock._registry import Registry
-from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, to_backoff
+from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
 from rowlock._sync import Portal
-from rowlock._task import Door
+from rowlock._task import Door, Task
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -74,14 +74,16 @@ class App(Registry, Reading, Operations):
         max_payload: int = MAX_PAYLOAD,
         clock: Clock | None = None,
     ) -> None:
-        self.max_attempts = check_count(max_attempts, "max_attempts=")
-        self.backoff = to_backoff(backoff, "backoff=")
-        self.timeout = check_timeout(timeout, "timeout=")
-        self.lease = check_lease(lease, "lease=")
-        self.safety_interval = check_interval(safety_interval, "safety_interval=")
-        self.retention = check_retention(retention)
-        self.max_payload = check_count(max_payload, "max_payload=")
-        self.tasks = {}
+        self.max_attempts: int = check_count(max_attempts, "max_attempts=")
+        self.backoff: BackoffRule = to_backoff(backoff, "backoff=")
+        self.timeout: float = check_timeout(timeout, "timeout=")
+        self.lease: timedelta = check_lease(lease, "lease=")
+        self.safety_interval: timedelta = check_interval(
+            safety_interval, "safety_interval="
+        )
+        self.retention: Retention = check_retention(retention)
+        self.max_payload: int = check_count(max_payload, "max_payload=")
+        self.tasks: dict[str, Task[..., Any]] = {}
         self._extensions = Extensions()
         self._clock: Clock = clock or SystemClock()
         # An empty URL is no unset one: it would have the jobs go elsewhere unseen.

@@ -41,7 +41,7 @@ class Signal(Exception):
         super().__init__(message)
         # One that a handler makes has to end it: see `execute.swallowed`. Not its id,
         # which the next exception may have.
-        self.serial = next(_serials)
+        self.serial: int = next(_serials)
         if (made := _made.get(None)) is not None:
             made.append(Made(self.serial, f"{type(self).__name__}: {message}"))
 
@@ -72,7 +72,9 @@ class Retry(Signal):
         if not isinstance(reason, str):
             msg = f"Retry() takes a reason and delay=: write Retry(delay={reason!r})."
             raise UsageError(msg)
-        self.delay = None if delay is None else to_delay(delay, "Retry(delay=)")
+        self.delay: timedelta | None = (
+            None if delay is None else to_delay(delay, "Retry(delay=)")
+        )
         self.reason = reason
         when = "" if self.delay is None else f" in {self.delay.total_seconds():g} s"
         super().__init__(reason or f"try again{when}")
@@ -91,7 +93,7 @@ class Snooze(Signal):
     """
 
     def __init__(self, delay: float | timedelta) -> None:
-        self.delay = to_delay(delay, "Snooze(delay)")
+        self.delay: timedelta = to_delay(delay, "Snooze(delay)")
         super().__init__(f"snoozed for {self.delay.total_seconds():g} s")
 
 

@@ -54,10 +54,10 @@ class Task(Generic[P, R]):
         self, function: Callable[P, R], door: Door, name: str, options: TaskOptions
     ) -> None:
         functools.update_wrapper(self, function)
-        self.name = check_name(name, "name=")
+        self.name: str = check_name(name, "name=")
         self.function = function
-        self.is_async = inspect.iscoroutinefunction(function)
-        self.codec = Codec(function, name=self.name)
+        self.is_async: bool = inspect.iscoroutinefunction(function)
+        self.codec: Codec = Codec(function, name=self.name)
         self.defaults = options
         self._door = door
         self._job = JobOptions()

@@ -53,7 +53,7 @@ class Worker:
     """One worker; make it with `App.worker`."""
 
     def __init__(self, settings: Settings) -> None:
-        self.id = settings.worker
+        self.id: str = settings.worker
         self._settings = settings
         self._store = settings.store
         self._emit = settings.extensions.emit
