@@ -254,10 +254,6 @@ class WorkerInfo:
     started_at: datetime | None = None
     seen_at: datetime | None = None
 
-    def serves(self, queue: str, task: str) -> bool:
-        """Tell whether it claims jobs of this task from this queue."""
-        return task in self.tasks and (self.queues is None or queue in self.queues)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
@@ -316,9 +312,14 @@ class Stats:
         """How many jobs are due of each task that no live worker runs, by name."""
         unserved: Counter[str] = Counter()
         for each in self.tasks:
-            if not any(worker.serves(each.queue, each.task) for worker in self.workers):
+            if not any(_serves(worker, each) for worker in self.workers):
                 unserved[each.task] += each.due
         return unserved
+
+
+def _serves(worker: WorkerInfo, of: TaskStats) -> bool:
+    in_reach = worker.queues is None or of.queue in worker.queues
+    return in_reach and of.task in worker.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
