@@ -49,6 +49,8 @@ class Task(Generic[P, R]):
     """
 
     __wrapped__: Callable[P, R]
+    __name__: str
+    __qualname__: str
 
     def __init__(
         self, function: Callable[P, R], door: Door, name: str, options: TaskOptions

@@ -107,6 +107,7 @@ async def b136_a_task_keeps_its_functions_signature_in_either_form() -> None:
     assert_type(await app.enqueue_many(jobs), list[int | None])
     assert_type(app.enqueue_many_sync(jobs), list[int | None])
     assert_type(total.name, str)
+    assert_type(total.__name__, str)
     assert_type(app.url, str)
 
 
