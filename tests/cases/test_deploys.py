@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rowlock import App, Filter, Status
+from rowlock._worker import worker as worker_module
 from rowlock.events import Event, TasksUnserved
 from tests.endings import ended, finished, known
 from tests.eventually import eventually
@@ -50,8 +51,13 @@ async def test_b103_jobs_of_a_new_task_wait_for_the_worker_that_has_it(
 
 
 async def test_b103_due_jobs_that_no_live_worker_runs_are_warned_of_once(
-    database_url: str, app: App, caplog: pytest.LogCaptureFixture
+    database_url: str,
+    app: App,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(worker_module, "SETTLE_S", 0.0)
+
     @app.task
     async def old() -> None: ...
 

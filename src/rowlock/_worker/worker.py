@@ -47,6 +47,8 @@ WAIT_SHARE = 2 / 3
 CANCEL_SHARE = 0.9
 
 REGISTER_PAUSE_S = 3600.0
+# Workers that are deployed together start within this: none is missing before.
+SETTLE_S = 2.0
 
 
 class Worker:
@@ -148,6 +150,7 @@ class Worker:
 
     async def _tell_unserved(self) -> None:
         """Warn, once, of due jobs that nobody would ever run."""
+        await asyncio.sleep(SETTLE_S)
         stats = await self._outage.outlast(self._store.stats, writing=False)
         if unserved := stats.unserved:
             self._emit(
