@@ -108,7 +108,7 @@ def enqueue(
         )
         job = with_options.job(**arguments)
         (job_id,) = app.enqueue_many_sync([job])
-        if app._store.is_new:  # noqa: SLF001 - for nobody outside
+        if app._store.is_new:
             click.echo(f"Made a new, empty database: {file_of(app)}", err=True)
         _tell(app, job, job_id, as_json=as_json)
     finally:
@@ -136,6 +136,11 @@ an array.
             f"The payload isn't JSON: {error.msg} at line {error.lineno}, column"
             f" {error.colno}."
         )
+        raise PayloadError(msg) from error
+    except PayloadError:
+        raise
+    except ValueError as error:
+        msg = f"The payload holds a number that Python won't read: {error}."
         raise PayloadError(msg) from error
     except RecursionError as error:
         msg = "The payload is nested too deeply."
