@@ -127,6 +127,7 @@ async def test_an_event_inside_a_handler_is_of_its_own_job(
     if isinstance(formatter, JSONLines):
         told = json.loads(line)
         assert (told["job_id"], told["task"], told["queue"]) == (2, "child", "other")
+        assert "attempt" not in told
     else:
         assert line.endswith("job.enqueued job_id=2 task=child queue=other")
 

@@ -69,8 +69,10 @@ class JSONLines(logging.Formatter):
             "logger": record.name,
         }
         values = getattr(record, "rowlock", None)
-        told |= _attempt_of(record)
-        told |= values if values is not None else {"message": record.getMessage()}
+        # An event names its own job, which a handler may just have enqueued.
+        if values is None:
+            values = {"message": record.getMessage(), **_attempt_of(record)}
+        told |= values
         if traces := _traces(self, record):
             told["traceback"] = "\n".join(traces)
         return json.dumps(plain(told), default=str)
