@@ -134,8 +134,10 @@ async def in_a_thread(data: object) -> None:
 
 
 @pytest.mark.parametrize("data", [{1: 2}, float("nan"), b"x", "x" * 100])
-async def test_what_cant_be_stored_is_no_checkpoint(app: App, data: object) -> None:
-    app = App(app.url, max_payload=50)
+async def test_what_cant_be_stored_is_no_checkpoint(
+    database_url: str, data: object
+) -> None:
+    app = App(database_url, max_payload=50)
 
     @app.task(max_attempts=1)
     async def copy() -> None:
