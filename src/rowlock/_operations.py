@@ -63,12 +63,8 @@ class Operations:
 
         async def step(ids: Sequence[int]) -> Sequence[Answer]:
             answers = await self._store.cancel(ids, by=who)
-            asked = tuple(
-                answer.job_id
-                for answer in answers
-                if answer.done and answer.status is Status.RUNNING
-            )
-            cancelled = tuple(i for i in _done(answers) if i not in set(asked))
+            asked = _done(a for a in answers if a.status is Status.RUNNING)
+            cancelled = _done(a for a in answers if a.status is not Status.RUNNING)
             if cancelled or asked:
                 self._extensions.emit(JobsCancelled(by=who, ids=cancelled, asked=asked))
             return answers

@@ -116,6 +116,7 @@ class Gone(Exception):
         ([Snooze(60), ValueError("x")], Status.PENDING, 1, 7, "ExceptionGroup: "),
         ([Unrecoverable("no order")], Status.FAILED, 1, None, "Unrecoverable: no ord"),
         ([Snooze(60), Unrecoverable("no")], Status.FAILED, 1, None, "ExceptionGroup"),
+        ([ValueError(n) for n in range(99)], Status.PENDING, 1, 7, "ExceptionGroup"),
         ([Gone("x"), Retry(delay=60)], Status.FAILED, 1, None, "ExceptionGroup: "),
     ],
 )

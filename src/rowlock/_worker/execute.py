@@ -6,6 +6,7 @@ import asyncio
 import random
 import traceback
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 LONGEST_TRACEBACK = 8 * 1024
 LONGEST_MESSAGE = 2 * 1024
+MOST_MEMBERS = 10
 
 
 def timeout_of(claim: Claim, task: Task[..., Any]) -> float:
@@ -90,19 +92,19 @@ def _judged(run: Run, error: BaseException) -> Outcome:
     if run.reason == "cancel" and isinstance(error, asyncio.CancelledError):
         return _outcome.cancelled(run.key)
     run.swallowed = swallowed(run, error)
-    return _gravest(run, tuple(leaves(error)), described(error))
+    return _gravest(run, error)
 
 
-def _gravest(
-    run: Run, errors: tuple[BaseException, ...], record: Mapping[str, JSON]
-) -> Outcome:
+def _gravest(run: Run, error: BaseException) -> Outcome:
     """
     Judge what a handler raised: one error, or those of a task group.
 
     Of a group one may be a signal and another a mistake. The gravest counts: what no
     retry can help, then failures, then snoozes; of their delays the longest.
     """
-    if any(isinstance(e, (Unrecoverable, *run.task.defaults.dead_on)) for e in errors):
+    errors, record = tuple(leaves(error)), described(error)
+    dead: tuple[type[Exception], ...] = (Unrecoverable, *run.task.defaults.dead_on)
+    if any(isinstance(each, dead) for each in (error, *errors)):
         return _outcome.failed(run.claim, record, backoff_of(run), dead=True)
     snoozes = [to_delay(e.delay, "Snooze") for e in errors if isinstance(e, Snooze)]
     if len(snoozes) == len(errors):
@@ -129,11 +131,12 @@ def described(error: BaseException) -> Mapping[str, JSON]:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     record = describe(error)
-    if isinstance(error, BaseExceptionGroup):
-        # The group's own text only counts them.
-        told = "; ".join(_outcome.in_words(describe(e)) for e in leaves(error))
-        return {**record, "message": f"{record['message']}: {told}"[:LONGEST_MESSAGE]}
-    return record
+    if not isinstance(error, BaseExceptionGroup):
+        return record
+    # The group's own text only counts them.
+    members = islice(leaves(error), MOST_MEMBERS)
+    told = "; ".join(_outcome.in_words(_named(each)) for each in members)
+    return {**record, "message": f"{record['message']}: {told}"[:LONGEST_MESSAGE]}
 
 
 def swallowed(run: Run, error: BaseException | None) -> tuple[str, ...]:
@@ -209,15 +212,15 @@ def describe(error: BaseException) -> Mapping[str, JSON]:
 
     The traceback keeps its last 8 KiB. No reference to a frame stays.
     """
+    return {**_named(error), "traceback": _traceback_of(error)}
+
+
+def _named(error: BaseException) -> dict[str, JSON]:
     kind = type(error)
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "rowlock"):
         name = f"{kind.__module__}.{name}"
-    return {
-        "type": storable(name)[:LONGEST_MESSAGE],
-        "message": _message_of(error),
-        "traceback": _traceback_of(error),
-    }
+    return {"type": storable(name)[:LONGEST_MESSAGE], "message": _message_of(error)}
 
 
 def _message_of(error: BaseException) -> str:
