@@ -194,29 +194,37 @@ class Handlers:
 
     async def _in_thread(self, run: Run, arguments: Mapping[str, object]) -> object:
         """Run a plain function in a thread that sees what surrounds it."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[tuple[object, BaseException | None]]
-        ended = loop.create_future()
-        context = contextvars.copy_context()
+        result, error = await self._came_of(
+            partial(contextvars.copy_context().run, run.task.function, **arguments)
+        )
+        try:
+            if error is not None:
+                raise error
+            return result
+        finally:
+            # An exception and a frame that hold each other go late, with all they hold.
+            del result, error
 
-        def end(result: object, error: BaseException | None) -> None:
-            if not ended.done():
-                ended.set_result((result, error))
+    async def _came_of(
+        self, function: Callable[[], object]
+    ) -> tuple[object, BaseException | None]:
+        """Run a function in a thread, and tell what it returned or raised."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        # Emptied at the end, or the frame of `call`, which an exception holds, would
+        # hold the exception.
+        came: list[tuple[object, BaseException | None]] = []
 
         def call() -> None:
-            result, error = None, None
             try:
-                result = context.run(run.task.function, **arguments)
-            except BaseException as raised:  # noqa: BLE001 - as above
-                error = raised
+                came.append((function(), None))
+            except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
+                came.append((None, error))
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(end, result, error)
+                loop.call_soon_threadsafe(ended.set)
 
         self._threads.run(call)
-        result, error = await ended
-        if error is not None:
-            raise error
-        return result
+        await ended.wait()
+        return came.pop()
 
     def _judge(self, run: Run, result: object) -> Outcome:
         return execute.returned(run, result, max_payload=self._settings.max_payload)
