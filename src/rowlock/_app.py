@@ -51,7 +51,8 @@ class App(Registry, Reading, Operations):
 
     Without a URL it reads ROWLOCK_DATABASE_URL, then DATABASE_URL, else it is
     `sqlite:///rowlock.db`. The settings are the defaults of every task and worker;
-    durations are seconds or a `timedelta`.
+    durations are seconds or a `timedelta`. `safety_interval` is how often a worker
+    looks for due jobs though nothing has woken it.
 
     Raises:
         ConfigError: the URL has a scheme that no store serves.

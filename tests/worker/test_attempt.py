@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from rowlock._outcome import lost
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, once, rested
 from tests.eventually import eventually
+
+Hold = Callable[[], AbstractContextManager[None]]
 
 
 async def test_the_next_attempt_finds_what_the_last_one_saved(
@@ -147,6 +150,20 @@ async def test_what_cant_be_stored_is_no_checkpoint(
         assert current_attempt().state == "kept"
 
     async with app, app.worker():
+        job = await ended(app, await copy.enqueue())
+
+    assert (job.status, job.state) == (Status.SUCCEEDED, "kept")
+
+
+async def test_a_checkpoint_waits_out_an_outage(app: App, hold_writes: Hold) -> None:
+    @app.task(max_attempts=1)
+    async def copy() -> None:
+        with hold_writes():
+            saving = asyncio.create_task(current_attempt().checkpoint("kept"))
+            await asyncio.sleep(1.3)  # past the second after which SQLite gives up
+        await saving
+
+    async with app.worker():
         job = await ended(app, await copy.enqueue())
 
     assert (job.status, job.state) == (Status.SUCCEEDED, "kept")
