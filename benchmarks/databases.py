@@ -40,7 +40,7 @@ class Place:
         """Give an app on a database of its own, and the URL of that."""
         with self._fresh_url() as url:
             app = App(url)
-            await app.store.migrate()
+            await app._store.migrate()
             async with app:
                 yield app, url
 

@@ -71,7 +71,7 @@ async def finished(
 async def jobs_of(app: App, job_ids: Iterable[int | None]) -> Sequence[Job]:
     """Read all these jobs, which have to be there; in the order given."""
     ids = [known(job_id) for job_id in job_ids]
-    jobs = await app.store.get(ids)
+    jobs = await app._store.get(ids)
     assert [job.id for job in jobs] == ids
     return jobs
 

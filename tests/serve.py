@@ -99,7 +99,7 @@ def serve(register: Register) -> None:
 async def _serve(register: Register, settings: Settings) -> int:
     journal = Journal(Path(settings.folder), settings.label)
     app = App(settings.url, lease=settings.lease)
-    app.store = cast("Store", RecordedStore(app.store, journal))
+    app._store = cast("Store", RecordedStore(app._store, journal))
     app.listen(lambda event: journal.record(event.name, **asdict(event)))
     register(app, journal)
     worker = app.worker(

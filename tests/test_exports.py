@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import subprocess
 import sys
 import typing
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -13,9 +15,10 @@ from types import ModuleType
 import pytest
 
 import rowlock
+from rowlock import _events, events, testing
 
 PACKAGE = Path(rowlock.__file__).parent
-PUBLIC_MODULES = {"cli", "stores", "testing"}
+PUBLIC_MODULES = {"cli", "events", "stores", "testing"}
 # What costs time to load and isn't needed to enqueue from a web request.
 LOADED_ON_USE = {
     "click",
@@ -71,6 +74,102 @@ def test_the_fields_of_public_values_can_be_resolved(name: str) -> None:
     hints = typing.get_type_hints(value)
 
     assert hints.keys() >= {field.name for field in dataclasses.fields(value)}
+
+
+def test_every_event_is_public() -> None:
+    kinds = {
+        name
+        for name, value in vars(_events).items()
+        if isinstance(value, type) and issubclass(value, _events.Event)
+    }
+
+    assert list(events.__all__) == sorted(kinds | {"AttemptFilter", "Ending"})
+    assert all(hasattr(events, name) for name in events.__all__)
+
+
+@pytest.mark.parametrize("name", events.__all__)
+def test_every_event_says_what_happened(name: str) -> None:
+    kind = getattr(events, name)
+
+    assert not kind.__doc__.startswith(f"{name}(")
+    if dataclasses.is_dataclass(kind):
+        assert typing.get_type_hints(kind)
+
+
+APP = {
+    *("url", "tasks", "task", "find_task", "worker"),
+    *("max_attempts", "backoff", "timeout", "lease", "safety_interval", "retention"),
+    *("max_payload", "listen", "around", "follow"),
+    *("enqueue_many", "get", "list", "find", "wait", "stats"),
+    *("cancel", "replay", "move", "delete", "pause", "resume", "open", "close"),
+}
+HAS_NO_TWIN = {"listen", "around", "follow", "task", "find_task", "worker"}
+
+
+def test_completion_shows_an_apps_public_names_and_no_others() -> None:
+    app = rowlock.App("sqlite://")
+    awaited = {
+        name for name in APP - HAS_NO_TWIN if callable(getattr(rowlock.App, name, None))
+    }
+
+    shown = {name for name in dir(app) if not name.startswith("_")}
+    assert shown == APP | {f"{name}_sync" for name in awaited}
+
+
+def test_completion_shows_an_attempts_public_names_and_no_others() -> None:
+    shown = {name for name in dir(rowlock.Attempt) if not name.startswith("_")}
+
+    assert shown == {
+        *("job_id", "task", "queue", "number", "failures", "is_last", "deadline"),
+        *("scheduled_for", "idempotency_key", "cancelled"),
+        *("state", "checkpoint", "checkpoint_sync", "progress", "spawn"),
+    }
+
+
+def public_functions() -> Iterator[tuple[str, object]]:
+    for module in (rowlock, events, testing):
+        for name in getattr(module, "__all__", vars(module)):
+            value = getattr(module, name)
+            if name.startswith("_"):
+                continue
+            if inspect.isfunction(value):
+                yield f"{module.__name__}.{name}", value
+            elif isinstance(value, type) and not issubclass(value, Exception):
+                yield from public_methods(f"{module.__name__}.{name}", value)
+
+
+def public_methods(prefix: str, kind: type) -> Iterator[tuple[str, object]]:
+    # Of a small class one example shows them all.
+    if kind not in (rowlock.App, rowlock.Attempt, rowlock.Task) and ">>> " in (
+        kind.__doc__ or ""
+    ):
+        return
+    for name, value in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") and value.__module__.startswith("rowlock."):
+            yield f"{prefix}.{name}", value
+
+
+@pytest.mark.parametrize(
+    "function", [pytest.param(value, id=name) for name, value in public_functions()]
+)
+def test_every_public_function_has_an_example(function: object) -> None:
+    """It is run, as pytest runs the examples of every docstring."""
+    assert ">>> " in (inspect.getdoc(function) or "")
+
+
+def test_a_decorated_task_keeps_its_name_docstring_and_signature() -> None:
+    app = rowlock.App("sqlite://")
+
+    def greet(name: str, times: int = 1) -> str:
+        """Greet somebody."""
+        return name * times
+
+    for task in (app.task(greet), app.task(name="other")(greet)):
+        assert task.__name__ == "greet"
+        assert task.__doc__ == "Greet somebody."
+        assert task.__module__ == __name__
+        assert inspect.signature(task) == inspect.signature(greet)
+        assert task("Ada", times=2) == "AdaAda"
 
 
 def test_importing_rowlock_loads_no_store_and_no_command_line() -> None:

@@ -68,7 +68,7 @@ class WorkerProcess:
         while True:
             self._signal(signal.SIGSTOP)
             try:
-                await app.store.renew((), worker="w-test", lease=app.lease)
+                await app._store.renew((), worker="w-test", lease=app.lease)
             except StoreUnavailable:
                 self.thaw()
             else:

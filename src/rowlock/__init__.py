@@ -14,6 +14,7 @@ from rowlock._errors import (
     DuplicateTask,
     InvalidTask,
     JobNotFound,
+    JobUnfinished,
     OutcomeUnknown,
     PayloadError,
     RowlockError,
@@ -27,7 +28,17 @@ from rowlock._errors import (
 from rowlock._job import Job, NewJob, Status
 from rowlock._retry import Backoff
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
-from rowlock._store import Answer, Filter, Page, QueueStats, Retention, Stats
+from rowlock._store import (
+    Answer,
+    Filter,
+    Page,
+    Pause,
+    QueueStats,
+    Retention,
+    Stats,
+    TaskStats,
+    WorkerInfo,
+)
 from rowlock._task import Task
 
 __all__ = [
@@ -43,9 +54,11 @@ __all__ = [
     "InvalidTask",
     "Job",
     "JobNotFound",
+    "JobUnfinished",
     "NewJob",
     "OutcomeUnknown",
     "Page",
+    "Pause",
     "PayloadError",
     "QueueStats",
     "Retention",
@@ -60,8 +73,10 @@ __all__ = [
     "StoreUnavailable",
     "Task",
     "TaskNotFound",
+    "TaskStats",
     "Unrecoverable",
     "UsageError",
+    "WorkerInfo",
     "WrongConnection",
     "current_attempt",
 ]

@@ -7,53 +7,52 @@ An app connects at its first call and can be used from any thread and any loop.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self
 
 from rowlock import stores
+from rowlock._awaited import Call, mark_coroutine_function
 from rowlock._clock import Clock, SystemClock
 from rowlock._codec import MAX_PAYLOAD
 from rowlock._durations import to_delay
-from rowlock._errors import TaskNotFound, UsageError
-from rowlock._events import Event, Events, JobDuplicate, JobEnqueued
-from rowlock._job import NewJob
+from rowlock._errors import UsageError
+from rowlock._extensions import Around, Extensions, Follower, Listener, enqueued
+from rowlock._job import NewJob, check_jobs
 from rowlock._operations import Operations
 from rowlock._options import (
-    TaskOptions,
     check_count,
-    check_errors,
+    check_interval,
     check_lease,
-    check_name,
-    check_priority,
+    check_names,
     check_timeout,
 )
+from rowlock._reading import Reading
+from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
 from rowlock._sync import Portal
-from rowlock._task import Task, check_jobs, duplicate, name_of
+from rowlock._task import Door, Task
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from rowlock._worker.worker import Worker
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 DEFAULT_URL = "sqlite:///rowlock.db"
 DEFAULT_LEASE = 300.0
 DEFAULT_TIMEOUT = 900.0
+DEFAULT_SAFETY_INTERVAL = 30.0
 
 
-class App(Operations):
+class App(Registry, Reading, Operations):
     """
     Tasks, and the store where their jobs live.
 
     Without a URL it reads ROWLOCK_DATABASE_URL, then DATABASE_URL, else it is
     `sqlite:///rowlock.db`. The settings are the defaults of every task and worker;
-    durations are seconds or a `timedelta`.
+    durations are seconds or a `timedelta`. `safety_interval` is how often a worker
+    looks for due jobs though nothing has woken it.
 
     Raises:
         ConfigError: the URL has a scheme that no store serves.
@@ -71,23 +70,28 @@ class App(Operations):
         backoff: BackoffLike = DEFAULT_BACKOFF,
         timeout: float | timedelta = DEFAULT_TIMEOUT,
         lease: float | timedelta = DEFAULT_LEASE,
+        safety_interval: float | timedelta = DEFAULT_SAFETY_INTERVAL,
         retention: Retention | None = None,
         max_payload: int = MAX_PAYLOAD,
         clock: Clock | None = None,
     ) -> None:
-        self.max_attempts = check_count(max_attempts, "max_attempts=")
-        self.backoff = to_backoff(backoff, "backoff=")
-        self.timeout = check_timeout(timeout, "timeout=")
-        self.lease = check_lease(lease, "lease=")
-        self.retention = check_retention(retention)
-        self.max_payload = check_count(max_payload, "max_payload=")
+        self.max_attempts: int = check_count(max_attempts, "max_attempts=")
+        self.backoff: BackoffRule = to_backoff(backoff, "backoff=")
+        self.timeout: float = check_timeout(timeout, "timeout=")
+        self.lease: timedelta = check_lease(lease, "lease=")
+        self.safety_interval: timedelta = check_interval(
+            safety_interval, "safety_interval="
+        )
+        self.retention: Retention = check_retention(retention)
+        self.max_payload: int = check_count(max_payload, "max_payload=")
         self.tasks: dict[str, Task[..., Any]] = {}
-        self.events = Events()
-        self.clock: Clock = clock or SystemClock()
+        self._extensions = Extensions()
+        self._clock: Clock = clock or SystemClock()
         # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
         where = default_url() if url is None else url
-        self.store: Store = stores.connect(where, clock=self.clock)
-        self.portal = Portal()
+        self._store: Store = stores.connect(where, clock=self._clock)
+        self._portal = Portal()
+        self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
 
     def __repr__(self) -> str:
         return f"<App {self.url}>"
@@ -95,125 +99,101 @@ class App(Operations):
     @property
     def url(self) -> str:
         """Where the store is: absolute, and without a password."""
-        return self.store.url
+        return self._store.url
 
-    # Registering
+    # Extending
 
-    @overload
-    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
-
-    @overload
-    def task(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: float | timedelta | None = None,
-        backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
-        dead_on: Iterable[type[Exception]] = (),
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
-
-    def task(
-        self,
-        function: Callable[P, R] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 0,
-        max_attempts: int | None = None,
-        timeout: float | timedelta | None = None,
-        backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
-        dead_on: Iterable[type[Exception]] = (),
-    ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
+    def listen(self, listener: Listener) -> Callable[[], None]:
         """
-        Register a function, plain or async, as a task.
+        Tell `listener` of every event of `rowlock.events`; returns what ends that.
 
-        Its name is the function's own unless `name` says another, so that moving code
-        orphans no jobs. `dead_on` names the exceptions that no retry can help:
-        a dead letter at once. What is None is the app's own.
-
-        Raises:
-            DuplicateTask: another function has that name already.
-            InvalidTask: the function can't be a task; the message says why.
-
-            >>> app = App("sqlite://")
-            >>> @app.task(queue="mail", max_attempts=5)
-            ... async def send_receipt(order_id: int) -> None: ...
-            >>> app.tasks["send_receipt"].defaults.queue
-            'mail'
-        """
-        options = TaskOptions(
-            queue=check_name(queue, "queue="),
-            priority=check_priority(priority, "priority="),
-            max_attempts=self.max_attempts
-            if max_attempts is None
-            else check_count(max_attempts, "max_attempts="),
-            timeout=self.timeout
-            if timeout is None
-            else check_timeout(timeout, "timeout="),
-            backoff=self.backoff if backoff is None else _rule(backoff),
-            dead_on=check_errors(dead_on, "dead_on="),
-        )
-
-        def register(function: Callable[P, R]) -> Task[P, R]:
-            task_name = name_of(function) if name is None else name
-            task = Task(function, self, task_name, options)
-            if task.name in self.tasks:
-                raise duplicate(task, self.tasks[task.name])
-            self.tasks[task.name] = task
-            return task
-
-        return register if function is None else register(function)
-
-    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """
-        Tell `listener` of every event; returns what ends that. It must not block.
+        It is called in the thread in which the event happens: a worker's are told on
+        its event loop, an enqueue's by whoever enqueues, and those of a `_sync` call in
+        a thread of Rowlock's own. So it must not block, and is safe in any thread. What
+        it raises is logged, and harms nothing. The first added is told first.
 
             >>> app = App("sqlite://")
             >>> seen = []
             >>> stop = app.listen(lambda event: seen.append(event.name))
+            >>> app.pause_sync(queue="mail")
             >>> stop()
+            >>> seen
+            ['pause.began']
         """
-        return self.events.listen(listener)
+        return self._extensions.listen(listener)
 
-    def find_task(self, name: str) -> Task[..., Any]:
+    def around(self, around: Around) -> Callable[[], None]:
         """
-        Find a registered task by name.
+        Surround every attempt with an async context manager; returns what ends that.
 
-        Raises:
-            TaskNotFound: the message names the nearest one.
+        `around` is called with the attempt, and what it gives is entered before the
+        handler starts and left when it has ended, the first added outermost, on the
+        worker's loop, also for a plain function; context variables that it sets are
+        seen by the handler. What it raises fails the attempt as if the handler had, and
+        the handler's own exceptions pass through it, so it may replace one, or swallow
+        one: then the attempt has succeeded, with no result.
 
-            >>> App("sqlite://").find_task("x")
-            Traceback (most recent call last):
-            ...
-            rowlock.TaskNotFound: This app has no task 'x'; it has none at all.
+            >>> import asyncio, contextlib
+            >>> app = App("sqlite://")
+            >>> @contextlib.asynccontextmanager
+            ... async def named(attempt):
+            ...     print("begin", attempt.task)
+            ...     yield
+            ...     print("end", attempt.task)
+            >>> stop = app.around(named)
+            >>> @app.task
+            ... def greet() -> None:
+            ...     print("Hello")
+            >>> async def main() -> None:
+            ...     async with app, app.worker():
+            ...         job = await app.wait(await greet.enqueue(), 10)
+            >>> asyncio.run(main())
+            begin greet
+            Hello
+            end greet
         """
-        if name in self.tasks:
-            return self.tasks[name]
-        near = get_close_matches(name, self.tasks, n=1)
-        known = (
-            f"did you mean {near[0]!r}?"
-            if near
-            else f"it has {', '.join(sorted(self.tasks))}."
-            if self.tasks
-            else "it has none at all."
-        )
-        msg = f"This app has no task {name!r}; {known}"
-        raise TaskNotFound(name, msg)
+        return self._extensions.around(around)
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """
+        Have jobs follow attempts; returns what ends that.
+
+        `follower` is given the `rowlock.events.Ending` of each attempt, also of one
+        whose worker was lost, and returns jobs, which are inserted in the transaction
+        that records that ending, or not at all where the claim is lost. An operator's
+        cancel or delete of a job that doesn't run is no ending. It is called on the
+        worker's loop, so it must not block, and of one loss perhaps by several workers,
+        of whom one writes it; where it raises, that is logged and nothing follows.
+        Jobs that follow are followed too: look at `ending.task`.
+
+            >>> import asyncio
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> @app.task
+            ... def audit(job_id: int) -> None: ...
+            >>> def audited(ending):
+            ...     return [audit.job(ending.job_id)] if ending.task == "greet" else []
+            >>> stop = app.follow(audited)
+            >>> async def main() -> None:
+            ...     async with app, app.worker():
+            ...         await app.wait(await greet.enqueue("Ada"), 10)
+            ...         print([job.task for job in (await app.list()).jobs])
+            >>> asyncio.run(main())
+            ['audit', 'greet']
+        """
+        return self._extensions.follow(follower)
 
     # Enqueueing
 
-    async def enqueue_many(
+    def enqueue_many(
         self, jobs: Iterable[NewJob], *, connection: object | None = None
-    ) -> list[int | None]:
+    ) -> Coroutine[Any, Any, list[int | None]]:
         """
         Enqueue all of these jobs, or none, in one transaction.
 
-        Returns one id a job, in the order given, None for a duplicate; empty for none.
+        Await it: a call that is dropped enqueues nothing, and logs an error. Returns
+        one id a job, in the order given, None for a duplicate; empty for none.
 
             >>> import asyncio
             >>> app = App("sqlite://")
@@ -222,7 +202,12 @@ class App(Operations):
             >>> asyncio.run(app.enqueue_many(greet.job(name=n) for n in ("Ada", "Bo")))
             [1, 2]
         """
-        return await self.enqueue_jobs(check_jobs(jobs), connection)
+        return Call(self._enqueue_many(jobs, connection), "app.enqueue_many")
+
+    async def _enqueue_many(
+        self, jobs: Iterable[NewJob], connection: object | None
+    ) -> list[int | None]:
+        return await self._enqueue_jobs(check_jobs(jobs, "enqueue_many"), connection)
 
     def enqueue_many_sync(
         self, jobs: Iterable[NewJob], *, connection: object | None = None
@@ -233,33 +218,34 @@ class App(Operations):
             >>> App("sqlite://").enqueue_many_sync([])
             []
         """
-        return self.enqueue_jobs_sync(check_jobs(jobs), connection, "app.enqueue_many")
+        listed = check_jobs(jobs, "enqueue_many")
+        return self._enqueue_jobs_sync(listed, connection, "app.enqueue_many")
 
-    async def enqueue_jobs(
+    async def _enqueue_jobs(
         self, jobs: Sequence[NewJob], connection: object | None
     ) -> list[int | None]:
         """Hand jobs to the store, or to the lent connection."""
         if not jobs:
             return []
-        await self.store.open()
+        await self._store.open()
         if connection is None:
-            ids = await self.store.enqueue(jobs)
+            ids = await self._store.enqueue(jobs)
         else:
-            ids = await self.store.lent.enqueue(jobs, connection)
+            ids = await self._store.lent.enqueue(jobs, connection)
         return self._told(jobs, ids)
 
-    def enqueue_jobs_sync(
+    def _enqueue_jobs_sync(
         self, jobs: Sequence[NewJob], connection: object | None, name: str
     ) -> list[int | None]:
         """Hand jobs to the store from synchronous code, or to the lent connection."""
         if connection is None:
-            return self.portal.run(self.enqueue_jobs(jobs, None), name)
+            return self._portal.run(self._enqueue_jobs(jobs, None), name)
         if not jobs:
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
-        self.portal.wait(self.store.open())
-        return self._told(jobs, self.store.lent.enqueue_sync(jobs, connection))
+        self._portal.wait(self._store.open())
+        return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
 
@@ -273,7 +259,7 @@ class App(Operations):
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())
         """
-        await self.store.open()
+        await self._store.open()
 
     def open_sync(self) -> None:
         """
@@ -281,7 +267,7 @@ class App(Operations):
 
             >>> App("sqlite://").open_sync()
         """
-        self.portal.run(self.open(), "app.open")
+        self._portal.run(self.open(), "app.open")
 
     async def close(self) -> None:
         """
@@ -290,7 +276,7 @@ class App(Operations):
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").close())
         """
-        await self.store.close()
+        await self._store.close()
 
     def close_sync(self) -> None:
         """
@@ -298,8 +284,8 @@ class App(Operations):
 
             >>> App("sqlite://").close_sync()
         """
-        self.portal.run(self.close(), "app.close")
-        self.portal.close()
+        self._portal.run(self.close(), "app.close")
+        self._portal.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -336,28 +322,34 @@ class App(Operations):
             ...         pass
             >>> asyncio.run(main())
         """
-        from rowlock._worker.worker import Worker  # noqa: PLC0415 - a layer above
+        from rowlock._worker.settings import Settings  # noqa: PLC0415 - a layer above
+        from rowlock._worker.worker import Worker  # noqa: PLC0415 - the same
 
-        return Worker(
-            self,
-            concurrency=concurrency,
-            queues=queues,
+        settings = Settings(
+            store=self._store,
+            extensions=self._extensions,
+            clock=self._clock,
+            tasks=self.tasks,
+            queues=None if queues is None else check_names(queues, "queues="),
+            concurrency=check_count(concurrency, "concurrency="),
             lease=self.lease if lease is None else check_lease(lease, "lease="),
+            timeout=self.timeout,
             shutdown_timeout=to_delay(shutdown_timeout, "shutdown_timeout="),
+            safety_interval=self.safety_interval,
+            retention=self.retention,
+            max_payload=self.max_payload,
         )
+        return Worker(settings)
 
     def _told(
         self, jobs: Sequence[NewJob], ids: Sequence[int | None]
     ) -> list[int | None]:
-        for job, job_id in zip(jobs, ids, strict=True):
-            self.events.emit(
-                JobDuplicate(
-                    task=job.task, queue=job.queue, idempotency_key=job.idempotency_key
-                )
-                if job_id is None
-                else JobEnqueued(job_id=job_id, task=job.task, queue=job.queue)
-            )
+        for event in enqueued(jobs, ids):
+            self._extensions.emit(event)
         return list(ids)
+
+
+mark_coroutine_function(App.enqueue_many)
 
 
 def default_url() -> str:
@@ -376,7 +368,3 @@ def check_retention(value: object) -> Retention:
         msg = f"retention= takes a Retention(failed=3600) or the like, not {value!r}."
         raise UsageError(msg)
     return value
-
-
-def _rule(backoff: BackoffLike | Callable[[int], float | timedelta]) -> BackoffRule:
-    return backoff if callable(backoff) else to_backoff(backoff, "backoff=")

@@ -51,3 +51,14 @@ def to_instant(value: datetime, argument: str) -> datetime:
         )
         raise UsageError(msg)
     return value.astimezone(UTC)
+
+
+def iso(instant: datetime) -> str:
+    """
+    Write an instant exactly, in UTC, as every output of Rowlock does.
+
+        >>> iso(datetime(2026, 1, 1, tzinfo=UTC))
+        '2026-01-01T00:00:00.000000Z'
+    """
+    told = instant.astimezone(UTC).isoformat(timespec="microseconds")
+    return told.replace("+00:00", "Z")

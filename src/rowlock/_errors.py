@@ -10,6 +10,7 @@ RowlockError
 │   └── WrongConnection          the connection lent to a call is of a wrong kind
 ├── PayloadError             arguments or a result can't be stored, or don't fit
 ├── JobNotFound              no job has that id
+├── JobUnfinished            the job didn't end while it was waited for
 ├── StoreError               the store couldn't do it
 │   ├── StoreUnavailable         passing: nothing was written, try again
 │   ├── OutcomeUnknown           the connection broke during the commit
@@ -96,6 +97,22 @@ class JobNotFound(RowlockError, LookupError):
     def __init__(self, job_id: int) -> None:
         super().__init__(f"There is no job {job_id}.")
         self.job_id = job_id
+
+
+class JobUnfinished(RowlockError, TimeoutError):
+    """
+    The job that was waited for hasn't ended in time; it goes on.
+
+    Wait longer, or look at it again.
+    """
+
+    def __init__(self, job_id: int, status: str, waited_s: float) -> None:
+        super().__init__(
+            f"Job {job_id} was still {status} after {waited_s:g} s: wait longer, or"
+            f" look at it again with app.get({job_id})."
+        )
+        self.job_id = job_id
+        self.status = status
 
 
 class StoreError(RowlockError):

@@ -1,29 +1,36 @@
 """
-What happens, as one frozen dataclass an event.
+What happens, as one frozen dataclass an event; users import them from `rowlock.events`.
 
-`Events.emit` is the only place where Rowlock tells what it does; the log is one of
-its listeners. Payloads never travel in an event. Durations end in `_s` and are in
-seconds.
+Payloads, results and states never travel in an event. Durations end in `_s` and are
+in seconds; instants are aware and in UTC. `Extensions.emit` is the only place from
+which events are told, and the log is one of those that hear them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
 
 from rowlock._job import Status
 
 logger = logging.getLogger("rowlock")
 worker_logger = logging.getLogger("rowlock.worker")
 
+# A field that the log leaves out, since another line of the same moment has it.
+_UNLOGGED = {"logged": False}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Root of all events; `name` and `level` are the log's."""
+    """
+    Root of all events; `name` and `level` are the log's.
+
+        >>> from rowlock.events import JobEnqueued
+        >>> JobEnqueued(job_id=17, task="greet", queue="default").name
+        'job.enqueued'
+    """
 
     name: ClassVar[str]
     level: ClassVar[int] = logging.INFO
@@ -89,13 +96,18 @@ class AttemptSucceeded(AttemptEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed(AttemptEvent):
-    """A handler raised or timed out; `retry_at` is None for a dead letter."""
+    """
+    A handler raised or timed out; `retry_at` is None for a dead letter.
+
+    `error` is its type and message on one line, of at most 2 KiB.
+    """
 
     name = "attempt.failed"
     level = logging.WARNING
 
     ran_s: float
     failures: int
+    error_type: str
     error: str
     retry_at: datetime | None
 
@@ -129,6 +141,32 @@ class AttemptStuck(AttemptEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResultDropped(AttemptEvent):
+    """
+    A handler's result can't be stored: the job succeeded, its `result` is null.
+
+    The job's `meta.result_error` says why; not this, as it may name keys of the result.
+    """
+
+    name = "result.dropped"
+    level = logging.WARNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalSwallowed(AttemptEvent):
+    """
+    A handler made a `Retry`, `Snooze` or `Unrecoverable`, and ended otherwise.
+
+    An `except Exception` around the `raise` has swallowed it, or it was never raised.
+    """
+
+    name = "signal.swallowed"
+    level = logging.WARNING
+
+    signal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled(JobEvent):
     """A running job ended as cancelled."""
 
@@ -137,14 +175,19 @@ class JobCancelled(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDeadLettered(JobEvent):
-    """A job gave up; it waits for somebody to look at it and replay it."""
+    """
+    A job gave up; it waits for somebody to look at it and replay it.
+
+    The log leaves `error` out: the line before, of the attempt or the claim, says it.
+    """
 
     name = "job.dead_lettered"
     level = logging.ERROR
 
     failures: int
     losses: int
-    error: str
+    error_type: str
+    error: str = field(metadata=_UNLOGGED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,63 +310,88 @@ class UpkeepDone(WorkerEvent):
     pruned: int
 
 
-Listener: TypeAlias = Callable[[Event], None]
-
-
-class Events:
-    """Where events go: to the log, then to each listener in order."""
-
-    def __init__(self) -> None:
-        self._listeners: list[Listener] = [log]
-
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """
-        Tell `listener` of every event; returns what ends that.
-
-        It must not block; what it raises is logged and swallowed.
-        """
-        self._listeners.append(listener)
-
-        def end() -> None:
-            # A second time does nothing.
-            with suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return end
-
-    def emit(self, event: Event) -> None:
-        """Tell everybody."""
-        # A copy, as one of them may end its listening meanwhile.
-        for listener in tuple(self._listeners):
-            try:
-                listener(event)
-            except Exception:
-                logger.exception("The listener %r failed on %s.", listener, event.name)
-
-
-def log(event: Event) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksUnserved(WorkerEvent):
     """
-    Write an event to the log; `extra["rowlock"]` has its name (`event`) and fields.
+    Jobs are due of tasks that no live worker has; told once, at a worker's start.
 
-    Loggers are `rowlock` and `rowlock.worker`.
+    A task was renamed or its module isn't imported, a queue has no worker, or a deploy
+    is half done.
     """
-    if not event.logger.isEnabledFor(event.level):
-        return
-    values = {f.name: getattr(event, f.name) for f in fields(event)}
-    told = " ".join(
-        f"{name}={_tell(value)}" for name, value in values.items() if value is not None
-    )
-    extra = {"rowlock": {"event": event.name, **values}}
-    event.logger.log(event.level, "%s %s", event.name, told, extra=extra)
+
+    name = "tasks.unserved"
+    level = logging.WARNING
+
+    tasks: tuple[str, ...]
+    due: int
 
 
-def _tell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "-"
-    text = str(value)
-    # An error's text is anybody's: it must not forge a line, nor steer a terminal.
-    return text if text.isprintable() and " " not in text else repr(text)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorEvent(Event):
+    """Somebody did something to jobs; `by` says who."""
+
+    logger = logger
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsCancelled(OperatorEvent):
+    """Pending jobs (`ids`) were cancelled, running ones (`asked`) were asked to."""
+
+    name = "jobs.cancelled"
+
+    ids: tuple[int, ...]
+    asked: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsReplayed(OperatorEvent):
+    """Dead letters or cancelled jobs were put back."""
+
+    name = "jobs.replayed"
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsMoved(OperatorEvent):
+    """Pending jobs got another queue, priority or due time; None is the old one."""
+
+    name = "jobs.moved"
+
+    ids: tuple[int, ...]
+    to_queue: str | None
+    priority: int | None
+    delay_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsDeleted(OperatorEvent):
+    """Finished jobs were removed for good."""
+
+    name = "jobs.deleted"
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseBegan(OperatorEvent):
+    """A queue or a task was paused: one of the two; `for_s` None is for good."""
+
+    name = "pause.began"
+
+    queue: str | None
+    task: str | None
+    for_s: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseEnded(OperatorEvent):
+    """A queue or a task was resumed."""
+
+    name = "pause.ended"
+
+    queue: str | None
+    task: str | None

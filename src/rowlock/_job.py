@@ -9,8 +9,8 @@ takes four times as long to make.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -106,7 +106,7 @@ class NewJob:
 
     task: str
     queue: str
-    payload: str
+    payload: str = field(repr=False)  # a repr ends up in a log
     priority: int = 0
     delay: timedelta = timedelta(0)
     run_at: datetime | None = None
@@ -116,6 +116,27 @@ class NewJob:
     backoff: Mapping[str, JSON] | None = None
     idempotency_key: str | None = None
     meta: Mapping[str, JSON] | None = None
+
+
+def check_jobs(jobs: object, call: str) -> list[NewJob]:
+    """Read what a call that takes several jobs is given."""
+    if not isinstance(jobs, Iterable):
+        msg = (
+            f"{call} takes several jobs, as in [task.job(n=1)], not one"
+            f" {type(jobs).__name__}."
+        )
+        raise UsageError(msg)
+    listed: list[NewJob] = []
+    for place, job in enumerate(jobs):
+        if not isinstance(job, NewJob):
+            # By its type alone: it may hold what was meant for a payload.
+            msg = (
+                f"{call} takes what task.job(...) returns, and at place {place} is a"
+                f" {type(job).__name__}."
+            )
+            raise UsageError(msg)
+        listed.append(job)
+    return listed
 
 
 class Claim(NamedTuple):
@@ -152,6 +173,10 @@ class Claim(NamedTuple):
         """The job's id."""
         return self.key.job_id
 
+    def __repr__(self) -> str:
+        # Without the payload: it ends up in a log.
+        return f"<Claim {self.key.claim} of job {self.key.job_id}, {self.task!r}>"
+
 
 class Outcome(NamedTuple):
     """
@@ -177,13 +202,42 @@ class Outcome(NamedTuple):
     spawned: tuple[NewJob, ...] = ()
     leased_until: datetime | None = None
 
+    def __repr__(self) -> str:
+        # Without the result, as a claim goes without its payload.
+        job_id, claim = self.key
+        return f"<Outcome of claim {claim} of job {job_id}: {self.status}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """
+    How an attempt ended, as `follow` is given it: before that is written.
+
+    `status` is where the job goes: `pending` after a failure that is tried again, a
+    snooze, a release. Where somebody asks for its cancellation meanwhile, a job that
+    would be pending or failed becomes cancelled instead. `failed` says that it counts
+    as a failure, `lost` that its worker was lost; `error` is then its type and message.
+    `result` is what the handler returned, as JSON.
+    """
+
+    job_id: int
+    task: str
+    queue: str
+    attempt: int
+    status: Status
+    failed: bool
+    lost: bool
+    error: str | None
+    result: JSON = field(repr=False)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """
     A job as it stands in the store.
 
-    `payload`, `result`, `state` and `meta` are decoded JSON. `errors` holds the last
+    `payload`, `result`, `state` and `meta` are decoded JSON; the first three are left
+    out of its repr, which ends up in logs. `errors` holds the last
     ten failures, losses and operators' acts, oldest first. Instants are in UTC.
     `timeout` is in seconds; it and `backoff` are None where the task's own count.
     """
@@ -191,7 +245,7 @@ class Job:
     id: int
     queue: str
     task: str
-    payload: Mapping[str, JSON]
+    payload: Mapping[str, JSON] = field(repr=False)
     status: Status
     priority: int
     run_at: datetime
@@ -209,8 +263,8 @@ class Job:
     cancel_requested_at: datetime | None
     last_error: str | None
     errors: tuple[Mapping[str, JSON], ...]
-    result: JSON
-    state: JSON
+    result: JSON = field(repr=False)
+    state: JSON = field(repr=False)
     progress: Mapping[str, JSON] | None
     meta: Mapping[str, JSON]
     created_at: datetime

@@ -1,96 +1,48 @@
 """
-What an operator does to jobs, from Python: look, cancel, replay, count.
+What an operator does to jobs, from Python: cancel, replay, move, delete, pause, resume.
 
-Verbs on many jobs answer per id, and go in steps so that none holds the store up.
+Verbs on many jobs answer per id, and go in steps so that none holds the store up; each
+step is told as an event.
 """
 
 from __future__ import annotations
 
 import getpass
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
+from datetime import timedelta
+from typing import Any, TypeAlias
 
-from rowlock._codec import printable
-from rowlock._errors import JobNotFound, UsageError
-from rowlock._job import Job, check_id
-from rowlock._options import check_count, check_name
-from rowlock._store import Answer, Filter, Page, Stats, Store
+from rowlock._codec import storable
+from rowlock._durations import to_delay
+from rowlock._errors import UsageError
+from rowlock._events import (
+    JobsCancelled,
+    JobsDeleted,
+    JobsMoved,
+    JobsReplayed,
+    PauseBegan,
+    PauseEnded,
+)
+from rowlock._extensions import Extensions
+from rowlock._job import Status, check_id
+from rowlock._options import check_name, check_priority
+from rowlock._store import Answer, Filter, Pause, Searchable, Store
 from rowlock._sync import Portal
+from rowlock._task import Task, check_task
 
 Where: TypeAlias = int | Iterable[int] | Filter
 
+# How many jobs one transaction changes, and how many ids one read gives.
 STEP = 1000
+LARGEST_SEARCH = 20_000
 
 
 class Operations:
     """The operators' verbs of an app."""
 
-    store: Store
-    portal: Portal
-
-    async def get(self, job_id: int) -> Job:
-        """
-        Read one job.
-
-        Raises:
-            JobNotFound: it was deleted, pruned, or never existed.
-
-            >>> import asyncio
-            >>> from rowlock import App
-            >>> asyncio.run(App("sqlite://").get(17))
-            Traceback (most recent call last):
-            ...
-            rowlock.JobNotFound: There is no job 17.
-        """
-        check_id(job_id)
-        await self.store.open()
-        jobs = await self.store.get([job_id])
-        if not jobs:
-            raise JobNotFound(job_id)
-        return jobs[0]
-
-    def get_sync(self, job_id: int) -> Job:
-        """
-        Do what `get` does, from synchronous code.
-
-            >>> from rowlock import App
-            >>> App("sqlite://").get_sync(17)
-            Traceback (most recent call last):
-            ...
-            rowlock.JobNotFound: There is no job 17.
-        """
-        return self.portal.run(self.get(job_id), "app.get")
-
-    async def list(
-        self, where: Filter | None = None, *, after: int | None = None, limit: int = 100
-    ) -> Page:
-        """
-        Read the jobs that fit, newest first, a page at a time.
-
-        `after` is what the page before said; its `after` is None at the end.
-
-            >>> import asyncio
-            >>> from rowlock import App, Filter, Status
-            >>> asyncio.run(App("sqlite://").list(Filter(status=Status.FAILED))).jobs
-            ()
-        """
-        check_count(limit, "limit=")
-        if after is not None:
-            check_id(after)
-        await self.store.open()
-        return await self.store.list(where or Filter(), after=after, limit=limit)
-
-    def list_sync(
-        self, where: Filter | None = None, *, after: int | None = None, limit: int = 100
-    ) -> Page:
-        """
-        Do what `list` does, from synchronous code.
-
-            >>> from rowlock import App
-            >>> App("sqlite://").list_sync().jobs
-            ()
-        """
-        return self.portal.run(self.list(where, after=after, limit=limit), "app.list")
+    _store: Store
+    _portal: Portal
+    _extensions: Extensions
 
     async def cancel(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
@@ -107,8 +59,17 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").cancel(17))]
             ['not found']
         """
-        who = current_user() if by is None else check_name(by, "by=")
-        return await self._each(where, lambda ids: self.store.cancel(ids, by=who))
+        who = _who(by)
+
+        async def step(ids: Sequence[int]) -> Sequence[Answer]:
+            answers = await self._store.cancel(ids, by=who)
+            asked = _done(a for a in answers if a.status is Status.RUNNING)
+            cancelled = _done(a for a in answers if a.status is not Status.RUNNING)
+            if cancelled or asked:
+                self._extensions.emit(JobsCancelled(by=who, ids=cancelled, asked=asked))
+            return answers
+
+        return await self._each(where, step)
 
     def cancel_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
@@ -118,7 +79,7 @@ class Operations:
             >>> [str(answer) for answer in App("sqlite://").cancel_sync([17, 18])]
             ['not found', 'not found']
         """
-        return self.portal.run(self.cancel(where, by=by), "app.cancel")
+        return self._portal.run(self.cancel(where, by=by), "app.cancel")
 
     async def replay(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
@@ -132,8 +93,15 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").replay(17))]
             ['not found']
         """
-        who = current_user() if by is None else check_name(by, "by=")
-        return await self._each(where, lambda ids: self.store.replay(ids, by=who))
+        who = _who(by)
+
+        async def step(ids: Sequence[int]) -> Sequence[Answer]:
+            answers = await self._store.replay(ids, by=who)
+            if done := _done(answers):
+                self._extensions.emit(JobsReplayed(by=who, ids=done))
+            return answers
+
+        return await self._each(where, step)
 
     def replay_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
@@ -143,36 +111,221 @@ class Operations:
             >>> [str(answer) for answer in App("sqlite://").replay_sync(17)]
             ['not found']
         """
-        return self.portal.run(self.replay(where, by=by), "app.replay")
+        return self._portal.run(self.replay(where, by=by), "app.replay")
 
-    async def stats(self) -> Stats:
+    async def move(
+        self,
+        where: Where,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: float | timedelta | None = None,
+        by: str | None = None,
+    ) -> Sequence[Answer]:
         """
-        Count jobs by queue and status, and name the live workers.
+        Give pending jobs another queue, priority or due time; what is None stays.
 
-            >>> import asyncio
+        `delay` counts from the store's now, so `delay=0` makes them due at once.
+        Answers as `cancel` does.
+
+        Raises:
+            UsageError: nothing would change, or the filter is empty.
+
             >>> from rowlock import App
-            >>> asyncio.run(App("sqlite://").stats()).queues
-            ()
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> job_id = greet.options(delay=3600).enqueue_sync("Ada")
+            >>> [str(answer) for answer in app.move_sync(job_id, delay=0)]
+            ['done']
         """
-        await self.store.open()
-        return await self.store.stats()
+        who = _who(by)
+        if queue is None and priority is None and delay is None:
+            msg = "move() changes nothing: give queue=, priority= or delay=."
+            raise UsageError(msg)
+        to_queue = None if queue is None else check_name(queue, "queue=")
+        to = None if priority is None else check_priority(priority, "priority=")
+        after = None if delay is None else to_delay(delay, "delay=")
 
-    def stats_sync(self) -> Stats:
+        async def step(ids: Sequence[int]) -> Sequence[Answer]:
+            answers = await self._store.move(
+                ids, by=who, queue=to_queue, priority=to, delay=after
+            )
+            if done := _done(answers):
+                self._extensions.emit(
+                    JobsMoved(
+                        by=who,
+                        ids=done,
+                        to_queue=to_queue,
+                        priority=to,
+                        delay_s=None if after is None else after.total_seconds(),
+                    )
+                )
+            return answers
+
+        return await self._each(where, step)
+
+    def move_sync(
+        self,
+        where: Where,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: float | timedelta | None = None,
+        by: str | None = None,
+    ) -> Sequence[Answer]:
         """
-        Do what `stats` does, from synchronous code.
+        Do what `move` does, from synchronous code.
+
+            >>> from rowlock import App, Filter
+            >>> App("sqlite://").move_sync(Filter(queue="mail"), priority=10)
+            []
+        """
+        call = self.move(where, queue=queue, priority=priority, delay=delay, by=by)
+        return self._portal.run(call, "app.move")
+
+    async def delete(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+        """
+        Remove finished jobs for good, with all that they tell; answers as `cancel`.
+
+        Pending and running jobs stay: cancel them first.
 
             >>> from rowlock import App
-            >>> App("sqlite://").stats_sync().workers
-            ()
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> job_id = greet.enqueue_sync("Ada")
+            >>> [str(answer) for answer in app.delete_sync(job_id)]
+            ['already pending']
+            >>> answers = app.cancel_sync(job_id)
+            >>> [str(answer) for answer in app.delete_sync(job_id)]
+            ['done']
         """
-        return self.portal.run(self.stats(), "app.stats")
+        who = _who(by)
+
+        async def step(ids: Sequence[int]) -> Sequence[Answer]:
+            answers = await self._store.delete(ids)
+            if done := _done(answers):
+                self._extensions.emit(JobsDeleted(by=who, ids=done))
+            return answers
+
+        return await self._each(where, step)
+
+    def delete_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+        """
+        Do what `delete` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> [str(answer) for answer in App("sqlite://").delete_sync(17)]
+            ['not found']
+        """
+        return self._portal.run(self.delete(where, by=by), "app.delete")
+
+    async def pause(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | Task[..., Any] | None = None,
+        for_: float | timedelta | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """
+        Claim no more jobs of a queue, or of a task: give one of the two.
+
+        What runs goes on. It ends with `resume`, or after `for_`, in seconds or a
+        `timedelta` from the store's now. A second pause replaces the first.
+
+        Raises:
+            UsageError: neither or both are given.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> app.pause_sync(queue="mail", for_=3600, reason="the provider is down")
+            >>> [pause.reason for pause in app.stats_sync().pauses]
+            ['the provider is down']
+        """
+        who, span = _who(by), None if for_ is None else to_delay(for_, "for_=")
+        paused = _pause(queue, task, reason=reason, by=who)
+        await self._store.open()
+        await self._store.pause(paused, for_=span)
+        self._extensions.emit(
+            PauseBegan(
+                by=who,
+                queue=paused.queue,
+                task=paused.task,
+                for_s=None if span is None else span.total_seconds(),
+                reason=paused.reason,
+            )
+        )
+
+    def pause_sync(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | Task[..., Any] | None = None,
+        for_: float | timedelta | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """
+        Do what `pause` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").pause_sync(task="send_receipt")
+        """
+        call = self.pause(queue=queue, task=task, for_=for_, reason=reason, by=by)
+        self._portal.run(call, "app.pause")
+
+    async def resume(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | Task[..., Any] | None = None,
+        by: str | None = None,
+    ) -> bool:
+        """
+        Claim jobs of a queue, or of a task, again; False: it wasn't paused.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> app.pause_sync(queue="mail")
+            >>> app.resume_sync(queue="mail"), app.resume_sync(queue="mail")
+            (True, False)
+        """
+        who = _who(by)
+        paused = _pause(queue, task, reason=None, by=who)
+        await self._store.open()
+        was_paused = await self._store.pause(paused, resume=True)
+        if was_paused:
+            self._extensions.emit(
+                PauseEnded(by=who, queue=paused.queue, task=paused.task)
+            )
+        return was_paused
+
+    def resume_sync(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | Task[..., Any] | None = None,
+        by: str | None = None,
+    ) -> bool:
+        """
+        Do what `resume` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").resume_sync(queue="mail")
+            False
+        """
+        call = self.resume(queue=queue, task=task, by=by)
+        return self._portal.run(call, "app.resume")
 
     async def _each(
         self,
         where: Where,
         verb: Callable[[Sequence[int]], Awaitable[Sequence[Answer]]],
     ) -> Sequence[Answer]:
-        await self.store.open()
+        await self._store.open()
         return [
             answer async for ids in self._steps(where) for answer in await verb(ids)
         ]
@@ -188,13 +341,16 @@ class Operations:
             msg = "An empty Filter() fits every job: say which jobs are meant."
             raise UsageError(msg)
         after = None
-        while True:
-            page = await self.store.list(where, after=after, limit=STEP)
-            if page.jobs:
-                yield [job.id for job in page.jobs]
-            if page.after is None:
-                return
-            after = page.after
+        while found := await self._search(where, after):
+            for start in range(0, len(found), STEP):
+                yield found[start : start + STEP]
+            after = found[-1]
+
+    async def _search(self, where: Filter, after: int | None) -> Sequence[int]:
+        if isinstance(self._store, Searchable):
+            return await self._store.search(where, after=after, limit=LARGEST_SEARCH)
+        page = await self._store.list(where, after=after, limit=STEP)
+        return [job.id for job in page.jobs]
 
 
 def _each_of(where: int | Iterable[int]) -> Iterable[object]:
@@ -204,9 +360,37 @@ def _each_of(where: int | Iterable[int]) -> Iterable[object]:
     return [where]
 
 
+def _done(answers: Iterable[Answer]) -> tuple[int, ...]:
+    return tuple(answer.job_id for answer in answers if answer.done)
+
+
+def _pause(
+    queue: str | None,
+    task: str | Task[..., Any] | None,
+    *,
+    reason: str | None,
+    by: str,
+) -> Pause:
+    if (queue is None) == (task is None):
+        msg = (
+            "A pause is of a queue or of a task: give exactly one of queue= and task=."
+        )
+        raise UsageError(msg)
+    return Pause(
+        queue=None if queue is None else check_name(queue, "queue="),
+        task=None if task is None else check_task(task),
+        reason=None if reason is None else check_name(reason, "reason="),
+        by=by,
+    )
+
+
+def _who(by: str | None) -> str:
+    return current_user() if by is None else check_name(by, "by=")
+
+
 def current_user() -> str:
     """Name who runs this process, for the story of a job."""
     try:
-        return printable(getpass.getuser())
+        return storable(getpass.getuser())
     except (KeyError, OSError, ImportError):  # a container's user may have no name
         return "unknown"

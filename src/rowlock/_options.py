@@ -133,6 +133,16 @@ def check_lease(value: float | timedelta, argument: str) -> timedelta:
     return lease
 
 
+def check_interval(value: float | timedelta, argument: str) -> timedelta:
+    """Read how often something is done."""
+    interval = to_delay(value, argument)
+    # More often than that is a busy loop.
+    if interval < timedelta(seconds=0.1):
+        msg = f"{argument} is at least 0.1 s; it was {interval.total_seconds():g} s."
+        raise UsageError(msg)
+    return interval
+
+
 def check_timeout(value: float | timedelta, argument: str) -> float:
     """Read a timeout in seconds; 0 is none."""
     return to_delay(value, argument).total_seconds()

@@ -13,14 +13,42 @@ bare `except Exception` around one swallows it.
 
 from __future__ import annotations
 
+import itertools
+from contextvars import ContextVar
 from datetime import timedelta
+from typing import NamedTuple
 
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 
 
+class Made(NamedTuple):
+    """A signal that was made, in words; not the signal, which would hold its frames."""
+
+    serial: int
+    words: str
+
+
+_serials = itertools.count(1)
+# Where the attempt of this context keeps the signals it makes.
+_made: ContextVar[list[Made]] = ContextVar("rowlock.signals")
+
+
 class Signal(Exception):
     """Root of what a handler raises to steer its job."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        # One that a handler makes has to end it: see `execute.swallowed`. Not its id,
+        # which the next exception may have.
+        self.serial: int = next(_serials)
+        if (made := _made.get(None)) is not None:
+            made.append(Made(self.serial, f"{type(self).__name__}: {message}"))
+
+
+def watch(made: list[Made]) -> None:
+    """Keep the signals that the calling context makes from now on in `made`."""
+    _made.set(made)
 
 
 class Retry(Signal):
@@ -44,7 +72,9 @@ class Retry(Signal):
         if not isinstance(reason, str):
             msg = f"Retry() takes a reason and delay=: write Retry(delay={reason!r})."
             raise UsageError(msg)
-        self.delay = None if delay is None else to_delay(delay, "Retry(delay=)")
+        self.delay: timedelta | None = (
+            None if delay is None else to_delay(delay, "Retry(delay=)")
+        )
         self.reason = reason
         when = "" if self.delay is None else f" in {self.delay.total_seconds():g} s"
         super().__init__(reason or f"try again{when}")
@@ -63,7 +93,7 @@ class Snooze(Signal):
     """
 
     def __init__(self, delay: float | timedelta) -> None:
-        self.delay = to_delay(delay, "Snooze(delay)")
+        self.delay: timedelta = to_delay(delay, "Snooze(delay)")
         super().__init__(f"snoozed for {self.delay.total_seconds():g} s")
 
 

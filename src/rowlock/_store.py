@@ -51,10 +51,11 @@ The laws, each the name of a test that runs on every store:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from rowlock._durations import to_delay
 from rowlock._job import (
@@ -283,13 +284,41 @@ class QueueStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStats:
+    """How many jobs of one task are due in one queue."""
+
+    queue: str
+    task: str
+    due: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """The store at a glance, queues by name; workers are those that are live."""
+    """
+    The store at a glance, queues by name; workers are those that are live.
+
+    `tasks` has those of which jobs are due, by queue and name.
+    """
 
     now: datetime
     queues: tuple[QueueStats, ...]
     workers: tuple[WorkerInfo, ...]
     pauses: tuple[Pause, ...]
+    tasks: tuple[TaskStats, ...] = ()
+
+    @property
+    def unserved(self) -> Mapping[str, int]:
+        """How many jobs are due of each task that no live worker runs, by name."""
+        unserved: Counter[str] = Counter()
+        for each in self.tasks:
+            if not any(_serves(worker, each) for worker in self.workers):
+                unserved[each.task] += each.due
+        return unserved
+
+
+def _serves(worker: WorkerInfo, of: TaskStats) -> bool:
+    in_reach = worker.queues is None or of.queue in worker.queues
+    return in_reach and of.task in worker.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,6 +360,21 @@ class Lent(Protocol):
         self, jobs: Sequence[NewJob], connection: object
     ) -> Sequence[int | None]:
         """Do the same on a synchronous connection, in this thread."""
+        ...
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """
+    A store that finds ids without reading their jobs, for verbs on very many.
+
+    A seam of its own only until every store has it.
+    """
+
+    async def search(
+        self, where: Filter, *, after: int | None = None, limit: int
+    ) -> Sequence[int]:
+        """Give the ids of jobs that fit, newest (largest) first, below `after`."""
         ...
 
 

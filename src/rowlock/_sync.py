@@ -53,7 +53,11 @@ class Portal:
                 call.close()
                 raise
             future = asyncio.run_coroutine_threadsafe(call, loop)
-        return future.result()
+        try:
+            return future.result()
+        finally:
+            # Where a Ctrl-C ends the waiting, nobody wants the rest. Else it is over.
+            future.cancel()
 
     def close(self) -> None:
         """Stop the loop after the calls under way; the next call starts another."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
 
+from rowlock._awaited import Call, mark_coroutine_function
 from rowlock._codec import Codec
 from rowlock._errors import DuplicateTask, InvalidTask, UsageError
 from rowlock._job import NewJob
@@ -24,22 +25,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Enqueuer(Protocol):
-    """What a task needs of its app."""
+class Door(NamedTuple):
+    """What a task needs of its app: two ways to hand jobs over, and a bound."""
 
+    enqueue: Callable[
+        [Sequence[NewJob], object | None], Coroutine[Any, Any, list[int | None]]
+    ]
+    enqueue_sync: Callable[[Sequence[NewJob], object | None, str], list[int | None]]
     max_payload: int
-
-    async def enqueue_jobs(
-        self, jobs: Sequence[NewJob], connection: object | None
-    ) -> list[int | None]:
-        """Hand jobs to the store, or to the lent connection."""
-        ...
-
-    def enqueue_jobs_sync(
-        self, jobs: Sequence[NewJob], connection: object | None, name: str
-    ) -> list[int | None]:
-        """Do the same from synchronous code; `name` is the call's, for a refusal."""
-        ...
 
 
 class Task(Generic[P, R]):
@@ -56,17 +49,19 @@ class Task(Generic[P, R]):
     """
 
     __wrapped__: Callable[P, R]
+    __name__: str
+    __qualname__: str
 
     def __init__(
-        self, function: Callable[P, R], app: Enqueuer, name: str, options: TaskOptions
+        self, function: Callable[P, R], door: Door, name: str, options: TaskOptions
     ) -> None:
         functools.update_wrapper(self, function)
-        self.name = check_name(name, "name=")
+        self.name: str = check_name(name, "name=")
         self.function = function
-        self.is_async = inspect.iscoroutinefunction(function)
-        self.codec = Codec(function, name=self.name)
+        self.is_async: bool = inspect.iscoroutinefunction(function)
+        self.codec: Codec = Codec(function, name=self.name)
         self.defaults = options
-        self._app = app
+        self._door = door
         self._job = JobOptions()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -133,7 +128,7 @@ class Task(Generic[P, R]):
         return NewJob(
             task=self.name,
             queue=job.queue or task.queue,
-            payload=self.codec.encode(arguments, limit=self._app.max_payload),
+            payload=self.codec.encode(arguments, limit=self._door.max_payload),
             priority=task.priority if job.priority is None else job.priority,
             delay=job.delay or timedelta(0),
             run_at=job.run_at,
@@ -144,9 +139,13 @@ class Task(Generic[P, R]):
             idempotency_key=job.idempotency_key,
         )
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
+    def enqueue(
+        self, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, int | None]:
         """
         Enqueue a job of this call; returns its id, None where it is a duplicate.
+
+        Await it: a call that is dropped enqueues nothing, and logs an error.
 
         Raises:
             PayloadError: an argument can't be stored; nothing was written.
@@ -162,8 +161,11 @@ class Task(Generic[P, R]):
             >>> asyncio.run(greet.enqueue(name="Ada"))
             1
         """
+        return Call(self._enqueue(*args, **kwargs), f"{self.name}.enqueue")
+
+    async def _enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
         job = self._make(*args, **kwargs)
-        return (await self._app.enqueue_jobs([job], self._job.connection))[0]
+        return (await self._door.enqueue([job], self._job.connection))[0]
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
         """
@@ -178,27 +180,15 @@ class Task(Generic[P, R]):
         """
         job = self._make(*args, **kwargs)
         call = f"{self.name}.enqueue"
-        return self._app.enqueue_jobs_sync([job], self._job.connection, call)[0]
+        return self._door.enqueue_sync([job], self._job.connection, call)[0]
 
 
-def check_jobs(jobs: Iterable[NewJob]) -> list[NewJob]:
-    """Read what `enqueue_many` is given."""
-    if not isinstance(jobs, Iterable):
-        msg = (
-            "enqueue_many takes several jobs, as in [task.job(n=1)], not one"
-            f" {type(jobs).__name__}."
-        )
-        raise UsageError(msg)
-    listed = list(jobs)
-    for place, job in enumerate(listed):
-        if not isinstance(job, NewJob):
-            # By its type alone: it may hold what was meant for a payload.
-            msg = (
-                "enqueue_many takes what task.job(...) returns, and at place"
-                f" {place} is a {type(job).__name__}."
-            )
-            raise UsageError(msg)
-    return listed
+mark_coroutine_function(Task.enqueue)
+
+
+def check_task(task: object) -> str:
+    """Read a task, or the name of one."""
+    return task.name if isinstance(task, Task) else check_name(task, "task=")
 
 
 def name_of(function: object) -> str:

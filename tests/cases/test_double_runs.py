@@ -86,8 +86,8 @@ async def test_b06_jobs_that_start_late_are_swept_by_nobody_and_run_once(
     async def sweep() -> None:
         nonlocal sweeps
         while True:
-            await app.store.renew((), worker="sweeper", lease=LEASE)
-            swept.extend(claim.job_id for claim in await app.store.lost(100))
+            await app._store.renew((), worker="sweeper", lease=LEASE)
+            swept.extend(claim.job_id for claim in await app._store.lost(100))
             sweeps += 1
             await asyncio.sleep(0.01)  # the case's own interval
 
@@ -161,5 +161,5 @@ async def test_b08_a_job_planned_further_ahead_than_the_lease_runs_once_when_it_
 async def abandon(app: App, task: str) -> None:
     """Claim a job of this task as a worker that dies at once."""
     demand = Demand(total=1, tasks=frozenset({task}))
-    claimed = await app.store.claim(demand, worker="w-dead", lease=LEASE)
+    claimed = await app._store.claim(demand, worker="w-dead", lease=LEASE)
     assert len(claimed.claims) == 1

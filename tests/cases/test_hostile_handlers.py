@@ -45,7 +45,7 @@ async def test_b26_100_handlers_that_try_to_end_their_worker_only_fail(
         await all_over(app)
 
     told: Counter[object] = Counter()
-    for job in await app.store.get([known(job_id) for job_id in bad_ids]):
+    for job in await app._store.get([known(job_id) for job_id in bad_ids]):
         assert (job.status, job.attempts, job.failures) == (Status.FAILED, 1, 1)
         told[job.errors[0]["type"]] += 1
     assert told == {
@@ -57,7 +57,7 @@ async def test_b26_100_handlers_that_try_to_end_their_worker_only_fail(
     }
     results = [
         job.result
-        for job in await app.store.get([known(job_id) for job_id in good_ids])
+        for job in await app._store.get([known(job_id) for job_id in good_ids])
     ]
     assert results == list(range(100))
 

@@ -89,12 +89,12 @@ async def check_first_lives(app: App, of: Mapping[str, Sequence[int]]) -> None:
 
 async def check_removal(app: App, dead: int, count: int) -> None:
     """Delete one job and prune the rest."""
-    (answer,) = await app.store.delete([dead])
+    (answer,) = await app._store.delete([dead])
     assert answer.done
     at_once = Retention(
         succeeded=timedelta(0), cancelled=timedelta(0), failed=timedelta(0)
     )
-    assert (await app.store.prune(at_once, limit=1000)).deleted == count
+    assert (await app._store.prune(at_once, limit=1000)).deleted == count
     assert (await app.list()).jobs == ()
 
 

@@ -181,7 +181,7 @@ async def test_b28_a_job_keeps_its_key_when_its_lease_runs_out(
     keyed = step.options(idempotency_key="K")
     first = known(await keyed.enqueue())
     demand = Demand(total=1, tasks=frozenset({"step"}))
-    await still_app.store.claim(demand, worker="gone", lease=timedelta(seconds=1))
+    await still_app._store.claim(demand, worker="gone", lease=timedelta(seconds=1))
     assert await keyed.enqueue() is None
 
     async def is_over() -> bool:

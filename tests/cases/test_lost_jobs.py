@@ -110,7 +110,7 @@ async def test_b03_a_backlog_older_than_the_retention_stays(
             raise ValueError
 
     async with app:
-        await app.store.pause(Pause(queue="paused"))
+        await app._store.pause(Pause(queue="paused"))
         jobs = [step.options(queue="paused").job() for _ in range(100)]
         jobs += [step.options(delay=7 * day).job() for _ in range(20)]
         jobs += [step.job(fails=True) for _ in range(5)]

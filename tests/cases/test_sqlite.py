@@ -78,7 +78,7 @@ async def test_b145_jobs_are_written_and_read_from_everywhere(
         said, _ = await program.communicate()
 
     assert (program.returncode, said.decode()) == (0, "")
-    jobs = (await app.list(Filter(queue="notes"), limit=1000)).jobs
+    jobs = (await app.list(Filter(task="now"), limit=1000)).jobs
     assert sorted(str(job.payload["who"]) for job in jobs) == sorted(
         [
             "the main thread",
@@ -88,7 +88,7 @@ async def test_b145_jobs_are_written_and_read_from_everywhere(
             "an exit hook",
         ]
     )
-    handlers = (await app.list(Filter(queue="default"))).jobs
+    handlers = (await app.list(Filter(status=Status.SUCCEEDED))).jobs
     assert [job.status for job in handlers] == [Status.SUCCEEDED] * 2
 
 
@@ -141,7 +141,7 @@ async def check_all_loops(app: App, workers: Workers) -> None:
     # Recovery needs no code of the task; and no worker claims it before we do.
     lost = await unknown.enqueue()
     only_it = Demand(total=1, tasks=frozenset({"unknown"}))
-    await app.store.claim(only_it, worker="gone", lease=timedelta(seconds=0.1))
+    await app._store.claim(only_it, worker="gone", lease=timedelta(seconds=0.1))
     await workers.until("claim.recovered", job_id=lost)
 
 

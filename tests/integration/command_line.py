@@ -19,6 +19,7 @@ from rowlock.cli.main import main
 SHOP = """
 import asyncio
 import builtins
+import logging
 import threading
 import time
 
@@ -30,6 +31,11 @@ app = App("sqlite:///shop.db")
 @app.task(queue="mail")
 def greet(name: str, times: int = 1) -> str:
     return f"Hello {name}" * times
+
+
+@app.task
+def log(text: str) -> None:
+    logging.getLogger("shop").info(text)
 
 
 @app.task

@@ -183,6 +183,24 @@ def test_the_log_can_be_one_json_object_a_line(start: type[Command]) -> None:
     assert "message" in told[-3]  # the one of the signal, which is no event
 
 
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_what_a_handler_logs_names_its_attempt(start: type[Command], kind: str) -> None:
+    job_id = enqueue("log", '{"text": "from the handler"}')
+
+    worker = start("worker", "shop:app", "--log-format", kind)
+    worker.prints("from the handler")
+    worker.signal(signal.SIGTERM)
+
+    assert worker.ends() == 0
+    (line,) = [line for line in worker.lines if "from the handler" in line]
+    if kind == "json":
+        named = {"job_id": job_id, "task": "log", "queue": "default", "attempt": 1}
+        assert json.loads(line).items() >= named.items()
+    else:
+        named_so = f" job_id={job_id} task=log queue=default attempt=1"
+        assert line.rstrip().endswith(named_so)
+
+
 def test_the_level_says_what_is_logged(start: type[Command]) -> None:
     enqueue("die")
 

@@ -72,6 +72,10 @@ def test_a_wrong_id_among_many_leaves_all_of_them_alone(app: App) -> None:
         (lambda _: App("sqlite://", retention=3600), "retention= takes a Retention"),  # type: ignore[arg-type]
         (lambda _: App("sqlite://", max_payload="1M"), "max_payload= is a whole"),  # type: ignore[arg-type]
         (
+            lambda _: App("sqlite://", safety_interval=0),
+            "safety_interval= is at least 0.1 s",
+        ),
+        (
             lambda _: Retention(failed=CENTURIES),
             r"Retention\(failed=\) can't be longer",
         ),

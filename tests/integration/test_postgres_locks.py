@@ -242,7 +242,7 @@ async def test_a_worker_goes_on_beside_a_locked_row_and_finishes_it_later(
         running = Filter(status=Status.RUNNING)
 
         async def runs() -> bool:
-            return len((await app.store.list(running)).jobs) == 1
+            return len((await app._store.list(running)).jobs) == 1
 
         await eventually(runs)
         hold(user, locked)
@@ -253,7 +253,7 @@ async def test_a_worker_goes_on_beside_a_locked_row_and_finishes_it_later(
         user.rollback()
         await eventually(lambda: locked in done)
 
-        (job,) = await app.store.get([locked])
+        (job,) = await app._store.get([locked])
         assert (job.status, job.losses) == (Status.SUCCEEDED, 0)
 
 

@@ -177,9 +177,9 @@ async def test_a_worker_serves_the_schema_of_the_next_version_and_no_later_one(
 
     if is_served:
         assert await mail.enqueue() == 1
-        assert await app.store.migrate() == ()
+        assert await app._store.migrate() == ()
     else:
-        for call in (mail.enqueue, app.store.migrate):
+        for call in (mail.enqueue, app._store.migrate):
             with pytest.raises(SchemaMismatch, match=f"version {NEWEST + 2}.*upgrade"):
                 await call()
     await app.close()

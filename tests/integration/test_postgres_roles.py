@@ -162,8 +162,8 @@ async def test_a_worker_lives_its_whole_life(app: App, migrated: Cast) -> None:
     assert [str(each) for each in await app.replay(bad)] == ["done"]
     assert [str(each) for each in await app.cancel([bad, late])] == ["done", "done"]
     assert [str(each) for each in await app.replay(late)] == ["done"]
-    assert [str(each) for each in await app.store.delete([good])] == ["done"]
-    pruned = await app.store.prune(Retention(cancelled=timedelta(0)), limit=10)
+    assert [str(each) for each in await app._store.delete([good])] == ["done"]
+    pruned = await app._store.prune(Retention(cancelled=timedelta(0)), limit=10)
     assert pruned.deleted == 1
     assert [job.id for job in (await app.list()).jobs] == [late]
 

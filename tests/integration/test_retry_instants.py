@@ -55,7 +55,7 @@ async def test_a_backoff_counts_from_the_failure_also_where_its_write_comes_late
     database_url: str, clock: FakeClock
 ) -> None:
     app = App(database_url, clock=clock)
-    finish = app.store.finish
+    finish = app._store.finish
     tries = 0
 
     async def finish_in_the_end(outcomes: Sequence[Outcome]) -> Sequence[Settled]:
@@ -67,7 +67,7 @@ async def test_a_backoff_counts_from_the_failure_also_where_its_write_comes_late
             raise StoreUnavailable(msg)
         return await finish(outcomes)
 
-    app.store.finish = finish_in_the_end  # type: ignore[method-assign]  # an outage
+    app._store.finish = finish_in_the_end  # type: ignore[method-assign]  # an outage
 
     @app.task(backoff=BACKOFF)
     async def fail() -> None:

@@ -40,6 +40,12 @@ TWINS: dict[str, Callable[[App], object]] = {
     "app.list": lambda app: app.list_sync(),
     "app.cancel": lambda app: app.cancel_sync(1),
     "app.replay": lambda app: app.replay_sync(1),
+    "app.move": lambda app: app.move_sync(1, priority=1),
+    "app.delete": lambda app: app.delete_sync(1),
+    "app.pause": lambda app: app.pause_sync(queue="mail"),
+    "app.resume": lambda app: app.resume_sync(queue="mail"),
+    "app.find": lambda app: app.find_sync("note", "key"),
+    "app.wait": lambda app: app.wait_sync(1, timeout=1),
     "app.stats": lambda app: app.stats_sync(),
     "app.open": lambda app: app.open_sync(),
     "app.close": lambda app: app.close_sync(),
@@ -50,7 +56,7 @@ def test_every_twin_is_named_here() -> None:
     twins = {
         name for kind in (App, Task) for name in dir(kind) if name.endswith("_sync")
     }
-    public = twins - {"enqueue_jobs_sync"}
+    public = {name for name in twins if not name.startswith("_")}
 
     assert public == {f"{name.partition('.')[2]}_sync" for name in TWINS}
 

@@ -23,7 +23,7 @@ async def test_a_worker_that_breaks_says_so_at_once_not_only_where_its_block_end
     async def told() -> list[logging.LogRecord]:
         return [r for r in caplog.records if "has broken down" in r.message]
 
-    app.store.claim = break_down  # type: ignore[method-assign,assignment]  # a fault
+    app._store.claim = break_down  # type: ignore[method-assign,assignment]  # a fault
     with pytest.raises(ExceptionGroup):
         async with app.worker():
             (line,) = await eventually(told)

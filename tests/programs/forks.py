@@ -18,10 +18,10 @@ def main(url: str) -> int:
 
     note.enqueue_sync(who="parent, before")
     # As another thread may at that moment: the child has its lock, and not the thread.
-    app.portal._lock.acquire()
+    app._portal._lock.acquire()
     child = os.fork()
     if child != 0:
-        app.portal._lock.release()
+        app._portal._lock.release()
     if child == 0:
         signal.alarm(60)
         note.enqueue_sync(who="child")

@@ -14,7 +14,7 @@ from tests.serve import serve
 
 def register(app: App, journal: Journal) -> None:
     gate = Gate(journal.folder, "store")
-    claim, finish = app.store.claim, app.store.finish
+    claim, finish = app._store.claim, app._store.finish
     has_claimed = False
 
     @app.task(name="gated")
@@ -34,8 +34,8 @@ def register(app: App, journal: Journal) -> None:
         await gate.passed()
         return await finish(outcomes)
 
-    app.store.claim = claim_once  # type: ignore[method-assign]  # to hold it up
-    app.store.finish = finish_late  # type: ignore[method-assign]  # to hold it up
+    app._store.claim = claim_once  # type: ignore[method-assign]  # to hold it up
+    app._store.finish = finish_late  # type: ignore[method-assign]  # to hold it up
 
 
 if __name__ == "__main__":

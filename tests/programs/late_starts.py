@@ -16,14 +16,14 @@ PAUSE_S = 0.3
 
 def register(app: App, journal: Journal) -> None:
     gated.register(app, journal)
-    claim = app.store.claim
+    claim = app._store.claim
 
     async def claim_and_pause(*args: Any, **options: Any) -> Claimed:  # noqa: ANN401 - as they come
         claimed = await claim(*args, **options)
         await asyncio.sleep(PAUSE_S if claimed.claims else 0)  # the case's own
         return claimed
 
-    app.store.claim = claim_and_pause  # type: ignore[method-assign]  # to slow it down
+    app._store.claim = claim_and_pause  # type: ignore[method-assign]  # to slow it down
 
 
 if __name__ == "__main__":

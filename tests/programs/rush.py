@@ -48,7 +48,7 @@ def watch_writes(journal: Journal, seen: Counter[str]) -> Callable[[str], None]:
 
 def register(app: App, journal: Journal) -> None:
     seen: Counter[str] = Counter()
-    app.store = SQLiteStore(read_url(app.url), trace=watch_writes(journal, seen))
+    app._store = SQLiteStore(read_url(app.url), trace=watch_writes(journal, seen))
 
     @app.task
     async def step() -> None: ...
@@ -80,7 +80,7 @@ def act(app: App, journal: Journal, tasks: list[Task[[], Any]]) -> None:
         if answer.status is Status.CANCELLED:
             journal.record("cancelled", job_id=answer.job_id)
     app.list_sync(limit=50)
-    app.portal.run(app.store.prune(AT_ONCE, limit=100), "prune")
+    app._portal.run(app._store.prune(AT_ONCE, limit=100), "prune")
 
 
 if __name__ == "__main__":

@@ -6,27 +6,43 @@ A line that must be refused says so to both, and either complains where it isn't
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type, overload
 
 from rowlock import (
     Answer,
     App,
+    Attempt,
     Backoff,
     Filter,
     Job,
+    JobUnfinished,
     NewJob,
     Page,
+    Retention,
     Retry,
     Snooze,
     Stats,
+    Status,
     Unrecoverable,
     current_attempt,
 )
+from rowlock.events import AttemptFailed, Ending, Event, JobEnqueued
+from rowlock.testing import FakeClock
 
-app = App("sqlite:///shop.db", max_attempts=5, timeout=timedelta(minutes=5))
+app = App(
+    "sqlite:///shop.db",
+    max_attempts=5,
+    timeout=timedelta(minutes=5),
+    safety_interval=10,
+    retention=Retention(failed=timedelta(days=90)),
+    clock=FakeClock(),
+)
 
 
 @app.task
@@ -52,23 +68,78 @@ def total(order_id: int, prices: Sequence[float]) -> float:
 def callable_backoff() -> None: ...
 
 
-async def a_task_is_called_and_enqueued_like_its_function() -> None:
+@app.task()
+async def count(lines: list[str]) -> int:
+    return len(lines)
+
+
+@dataclass
+class Order:
+    number: int
+
+
+@app.task(name="ship_order")
+async def ship(order: Order, *, express: bool = False) -> str | None:
+    return f"{order.number}" if express else None
+
+
+@overload
+def widen(value: int) -> int: ...
+@overload
+def widen(value: str) -> str: ...
+@app.task
+def widen(value: int | str) -> int | str:
+    return value
+
+
+async def b136_a_task_keeps_its_functions_signature_in_either_form() -> None:
     assert_type(total(1, [1.5]), float)
+    assert_type(total.function(order_id=1, prices=[2]), float)
     await greet("Ada")
+    await greet(name="Ada", times=2)
+    assert_type(await ship(Order(1), express=True), str | None)
 
     assert_type(await greet.enqueue("Ada", times=2), int | None)
+    assert_type(await ship.enqueue(Order(1), express=True), int | None)
     assert_type(total.enqueue_sync(order_id=1, prices=[1.5]), int | None)
     assert_type(total.job(1, prices=[1.5]), NewJob)
     jobs = (greet.job(name) for name in ("Ada", "Bo"))
     assert_type(await app.enqueue_many(jobs), list[int | None])
     assert_type(app.enqueue_many_sync(jobs), list[int | None])
+    assert_type(total.name, str)
+    assert_type(total.__name__, str)
+    assert_type(app.url, str)
+
+
+async def b137_async_functions_decorate_cleanly() -> None:
+    assert_type(await count(["a"]), int)
+    called: Coroutine[Any, Any, int] = count(["a"])
+    called.close()
+    assert_type(await count.enqueue(["a"]), int | None)
+
+
+async def an_enqueue_is_a_coroutine_like_any_other() -> None:
+    assert_type(await asyncio.create_task(greet.enqueue("Ada")), int | None)
+    first, second = await asyncio.gather(greet.enqueue("Ada"), count.enqueue([]))
+    assert_type(first, int | None)
+    assert_type(second, int | None)
+    assert_type(await asyncio.wait_for(greet.enqueue("Ada"), 10), int | None)
+    assert_type(asyncio.run(greet.enqueue("Ada")), int | None)
+
+    greet.enqueue("Ada")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    app.enqueue_many([])  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 async def wrong_arguments_are_refused() -> None:
     await greet.enqueue(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await greet.enqueue()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await ship.enqueue(Order(1), True)  # type: ignore[call-arg]  # noqa: FBT003  # pyright: ignore[reportCallIssue]
+    await ship(Order("1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     total.job(order_id=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     total.enqueue_sync(1, [1.5], 2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    total(1, "x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await app.enqueue_many([greet])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    app.task(queue=1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 async def options_keep_the_signature(connection: sqlite3.Connection) -> None:
@@ -96,9 +167,87 @@ async def operators_get_values() -> None:
     assert_type(job.run_at, datetime)
     assert_type(job.finished_at, datetime | None)
     assert_type(await app.list(Filter(task="greet")), Page)
+    assert_type(await app.find(greet, "greet:Ada"), Job | None)
+    assert_type(app.find_sync("greet", "greet:Ada"), Job | None)
     assert_type(await app.cancel(17), Sequence[Answer])
     assert_type(app.replay_sync(Filter(task="greet")), Sequence[Answer])
+    assert_type(
+        await app.move([17], queue="mail", priority=5, delay=0), Sequence[Answer]
+    )
+    old = Filter(status=Status.FAILED, older_than=timedelta(days=1))
+    assert_type(app.delete_sync(old, by="ada"), Sequence[Answer])
+    assert_type(await app.resume(queue="mail"), bool)
+    await app.pause(task=greet, for_=timedelta(hours=1), reason="the provider is down")
     assert_type(await app.stats(), Stats)
+
+    await app.find(greet)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await app.move(17, "mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await app.pause("mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Filter(state="failed")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def a_job_is_waited_for() -> None:
+    job_id = await greet.enqueue("Ada")
+    if job_id is None:
+        return
+    try:
+        assert_type(await app.wait(job_id, timeout=30), Job)
+    except JobUnfinished as error:
+        assert_type(error.job_id, int)
+    assert_type(app.wait_sync(job_id, 30), Job)
+
+    await app.wait(job_id)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await app.wait(await greet.enqueue("Bo"), 30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+async def a_handler_asks_and_tells() -> None:
+    attempt = current_attempt()
+    assert_type(attempt, Attempt)
+    assert_type(attempt.deadline, datetime | None)
+    assert_type(attempt.scheduled_for, datetime | None)
+    page: int = attempt.state["page"] if attempt.state else 0
+    await attempt.checkpoint({"page": page, "seen": [1, 2]})
+    attempt.checkpoint_sync(["a"])
+    attempt.progress(0.5, "half of it")
+    attempt.spawn(greet.job("Ada"), *(greet.job(name) for name in ("Bo", "Cy")))
+    await attempt.cancelled
+    if attempt.cancelled or attempt.cancelled.wait(1):
+        return
+
+    attempt.checkpoint({})  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    attempt.progress("half")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    attempt.spawn()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    attempt.spawn(greet.enqueue("Ada"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    attempt.state = 1  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def hear(event: Event) -> None:
+    if isinstance(event, JobEnqueued):
+        assert_type(event.job_id, int)
+    if isinstance(event, AttemptFailed):
+        assert_type(event.retry_at, datetime | None)
+        event.failures = 0  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@asynccontextmanager
+async def traced(attempt: Attempt) -> AsyncGenerator[None, None]:
+    assert_type(attempt.job_id, int)
+    yield
+
+
+def followed(ending: Ending) -> Iterator[NewJob]:
+    if ending.status is Status.FAILED:
+        yield greet.job(ending.error or "")
+
+
+def an_app_is_extended_in_three_ways() -> None:
+    assert_type(app.listen(hear), Callable[[], None])
+    assert_type(app.around(traced), Callable[[], None])
+    assert_type(app.follow(followed), Callable[[], None])
+
+    app.listen(traced)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    app.around(hear)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    app.follow(hear)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def a_worker_runs_inside_a_program() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowlock._codec import MAX_PAYLOAD, encode_json, printable
+from rowlock._codec import MAX_PAYLOAD, encode_json, storable
 from rowlock._errors import PayloadError
 from tests.unit.codec_values import LookAlike, Point, taking, there_and_back
 
@@ -91,8 +91,8 @@ def test_b50_a_result_with_nul_or_lone_surrogates_is_refused(
 def test_b50_the_text_of_an_error_is_made_printable() -> None:
     text = "bad\0 \ud800\udfff good \U0001f600"
 
-    assert printable(text) == "bad\ufffd \ufffd\ufffd good \U0001f600"
-    assert encode_json(printable(text), limit=MAX_PAYLOAD)
+    assert storable(text) == "bad\ufffd \ufffd\ufffd good \U0001f600"
+    assert encode_json(storable(text), limit=MAX_PAYLOAD)
 
 
 def test_b50_the_six_characters_that_spell_nul_are_no_nul() -> None:

@@ -7,13 +7,14 @@ import re
 
 import pytest
 
-from rowlock import _errors
+from rowlock import _errors, _signals
 from rowlock._errors import (
     ClaimLost,
     ConfigError,
     DuplicateTask,
     InvalidTask,
     JobNotFound,
+    JobUnfinished,
     PayloadError,
     RowlockError,
     StoreError,
@@ -21,6 +22,7 @@ from rowlock._errors import (
     UsageError,
     WrongConnection,
 )
+from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
 
 
 def drawn(docstring: str) -> dict[str, str | None]:
@@ -59,6 +61,14 @@ def test_the_tree_drawn_is_the_tree_that_is() -> None:
     assert drawn(_errors.__doc__) == real()
 
 
+def test_the_tree_of_signals_is_drawn_too() -> None:
+    kinds = [Signal, Retry, Snooze, Unrecoverable]
+    parents = {kind.__name__: kind.__bases__[0].__name__ for kind in kinds}
+
+    assert _signals.__doc__ is not None
+    assert drawn(_signals.__doc__) == {**parents, "Signal": None}
+
+
 def test_the_drawing_is_read_right() -> None:
     drawing = (
         "Root\n├── Left      what it is\n│   └── Leaf    more\n└── Right   the end"
@@ -88,6 +98,7 @@ def test_each_error_tells_what_to_do(name: str) -> None:
         (WrongConnection, TypeError),
         (PayloadError, ValueError),
         (JobNotFound, LookupError),
+        (JobUnfinished, TimeoutError),
     ],
 )
 def test_an_error_is_also_the_builtin_that_callers_expect(
@@ -108,6 +119,9 @@ def test_an_error_carries_its_values_as_attributes() -> None:
     assert PayloadError("bad").path == "$"
     assert JobNotFound(17).job_id == 17
     assert "job 17" in str(JobNotFound(17))
+    unfinished = JobUnfinished(17, "running", 2.5)
+    assert (unfinished.job_id, unfinished.status) == (17, "running")
+    assert "Job 17 was still running after 2.5 s" in str(unfinished)
     lost = ClaimLost(17, 3)
     assert (lost.job_id, lost.claim) == (17, 3)
     assert "Claim 3 of job 17" in str(lost)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import fields
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
-from rowlock._events import AttemptFailed, log
+from rowlock import _events
+from rowlock._events import AttemptFailed, Event
+from rowlock._log import log
+
+SRC = Path(_events.__file__).parent
 
 
 def test_a_record_has_the_events_name_and_fields_apart_from_its_text(
@@ -42,7 +48,47 @@ def test_an_instant_is_written_as_everywhere_else(
     with caplog.at_level(logging.WARNING, logger="rowlock.worker"):
         log(failed("no", retry_at=at))
 
-    assert caplog.records[0].getMessage().endswith(" retry_at=2026-01-01T09:00:00Z")
+    assert (
+        caplog.records[0].getMessage().endswith(" retry_at=2026-01-01T09:00:00.000000Z")
+    )
+
+
+def kinds() -> dict[str, type[Event]]:
+    return {
+        name: kind
+        for name, kind in vars(_events).items()
+        if isinstance(kind, type) and issubclass(kind, Event) and hasattr(kind, "name")
+    }
+
+
+def test_every_event_has_a_name_of_its_own_and_is_emitted_somewhere() -> None:
+    names = [kind.name for kind in kinds().values()]
+    assert len(set(names)) == len(names) > 20
+
+    elsewhere = "".join(
+        path.read_text()
+        for path in SRC.rglob("*.py")
+        if path.name not in ("_events.py", "events.py")
+    )
+    assert not [name for name in kinds() if f"{name}(" not in elsewhere]
+
+
+def test_no_event_carries_what_is_the_users() -> None:
+    carried = {field.name for kind in kinds().values() for field in fields(kind)}
+
+    assert not carried & {"payload", "arguments", "result", "state", "progress", "note"}
+
+
+def test_of_very_many_ids_a_line_shows_some_and_the_record_has_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, logger="rowlock"):
+        log(_events.JobsReplayed(by="ada", ids=tuple(range(1, 1001))))
+
+    (record,) = caplog.records
+    expected = "jobs.replayed by=ada ids=1,2,3,4,5,6,7,8,9,10,...990_more"
+    assert record.getMessage() == expected
+    assert len(record.__dict__["rowlock"]["ids"]) == 1000
 
 
 def failed(error: str, retry_at: datetime | None = None) -> AttemptFailed:
@@ -53,6 +99,7 @@ def failed(error: str, retry_at: datetime | None = None) -> AttemptFailed:
         attempt=1,
         ran_s=0.5,
         failures=1,
+        error_type="ValueError",
         error=error,
         retry_at=retry_at,
     )

@@ -203,7 +203,7 @@ async def test_the_cancel_of_a_job_whose_worker_is_lost_is_told(
     job_id = known(await wait.enqueue())
     demand = Demand(total=1, tasks=frozenset({"wait"}))
     lease = timedelta(seconds=LEASE)
-    await app.store.claim(demand, worker="dead", lease=lease)
+    await app._store.claim(demand, worker="dead", lease=lease)
     await app.cancel(job_id)
 
     async with app.worker(lease=LEASE):

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
+import pytest
+
 from rowlock import App, Status
 from rowlock._store import Pause
 from rowlock.testing import FakeClock
@@ -175,7 +177,7 @@ async def test_a_job_that_comes_too_late_is_cancelled_soon_and_never_runs(
     async with app.worker(lease=1):
         await ended(app, await note.enqueue(name="in time"))
         late = note.options(queue="paused", expires_at=soon)
-        await app.store.pause(Pause(queue="paused"))
+        await app._store.pause(Pause(queue="paused"))
         job_id = await late.enqueue(name="late")
         clock.advance(10)
         # Long before the next pruning, which is hourly.
@@ -231,6 +233,40 @@ async def test_a_claim_that_arrives_during_the_stop_is_given_back_unstarted(
     assert (job.status, job.claims, job.attempts) == (Status.PENDING, 1, 0)
     assert job.started_at is None
     assert started == 0
+
+
+class Deaf:
+    """A subscription that no news ever reaches."""
+
+    def __init__(self) -> None:
+        self.waits: list[timedelta] = []
+
+    async def wait(self, timeout: timedelta) -> bool:
+        """Sleep as long as it may."""
+        self.waits.append(timeout)
+        await asyncio.sleep(timeout.total_seconds())  # what is measured
+        return False
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+async def test_law_19_without_any_wake_up_a_job_waits_for_the_safety_interval(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = Deaf()
+    app = App(database_url, safety_interval=0.2)
+
+    @app.task
+    async def greet() -> None: ...
+
+    async with app:
+        monkeypatch.setattr(app._store, "wakeups", lambda: deaf)
+        async with app.worker():
+            await eventually(lambda: len(deaf.waits) > 1)
+            await ended(app, await greet.enqueue(), within=5)
+
+    assert set(deaf.waits) == {timedelta(seconds=0.2)}
 
 
 def is_asleep(worker: object) -> bool:

@@ -69,7 +69,7 @@ async def test_the_events_of_a_job_come_in_order_with_their_fields(
         await eventually(lambda: JobDeadLettered in map(type, told))
 
     of = {"job_id": job_id, "task": "fail", "queue": "q"}
-    why = {"error": "ValueError: no"}
+    why = {"error_type": "ValueError", "error": "ValueError: no"}
     again, over = {"retry_at": clock.now()}, {"retry_at": None}
     story = [told_of(e) for e in told if isinstance(e, JobEvent | JobDuplicate)]
     assert story == [

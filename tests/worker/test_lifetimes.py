@@ -72,7 +72,7 @@ async def test_a_worker_that_was_forgotten_registers_again(
 
     async with app.worker() as worker:
         clock.advance(timedelta(days=2))
-        await app.store.prune(Retention(), limit=1)
+        await app._store.prune(Retention(), limit=1)
         await eventually(is_known)
 
 

@@ -31,10 +31,10 @@ class Flaky:
     """The store of an app, some of whose answers are lost on their way."""
 
     def __init__(self, app: App) -> None:
-        self._store = app.store
+        self._store = app._store
         self.to_lose: Counter[str] = Counter()
         self.refused: set[int] = set()
-        app.store = cast("Store", self)
+        app._store = cast("Store", self)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)

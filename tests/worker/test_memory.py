@@ -7,6 +7,7 @@ import gc
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -69,11 +70,14 @@ async def test_jobs_that_are_over_leave_nothing_behind(app: App, scale: int) -> 
         assert len(timers) < 250
 
 
+@pytest.mark.parametrize("is_surrounded", [True, False], ids=["surrounded", "bare"])
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
 @pytest.mark.timeout(600)
 async def test_jobs_that_fail_keep_no_frame_and_no_argument_alive(
-    app: App, scale: int, *, is_async: bool
+    app: App, scale: int, *, is_async: bool, is_surrounded: bool
 ) -> None:
+    if is_surrounded:
+        app.around(lambda _: nullcontext())
     jobs = 100 if scale == 1 else 10_000
     held: list[Callable[[], object]] = []
 

@@ -88,8 +88,8 @@ async def test_a_handler_whose_claim_is_lost_is_told_and_records_nothing(
         job_id = known(await wait.enqueue())
         job = await reached(app, job_id, Status.RUNNING)
         # As another worker does that has found the lease run out.
-        held = await app.store.lost(10, worker=str(job.worker))
-        (settled,) = await app.store.finish([_outcome.lost(held[0])])
+        held = await app._store.lost(10, worker=str(job.worker))
+        (settled,) = await app._store.finish([_outcome.lost(held[0])])
         assert settled.accepted
         await eventually(lambda: reasons == ["lost"])
         gate.set()
@@ -133,10 +133,8 @@ async def test_a_renewal_that_nobody_waits_for_any_more_ends_no_thread(
     app: App, hold_writes: Hold
 ) -> None:
     renew = Renew(
-        app.store,
+        app.worker(lease=1)._settings,
         Runs(on_room=lambda: None),
-        worker="w1",
-        lease=timedelta(seconds=1),
         on_renewal=lambda _: None,
         on_error=lambda _: None,
     )

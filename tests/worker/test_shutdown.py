@@ -185,7 +185,7 @@ async def test_what_cant_be_stopped_is_abandoned_marked_and_counted(
     # Nobody records how they end.
     gate.set()
     stay_on.set()
-    held = await app.store.lost(10, worker=worker.id)
+    held = await app._store.lost(10, worker=worker.id)
     assert [(claim.job_id, claim.abandoned) for claim in held] == [
         (job_id, True) for job_id in ids
     ]

@@ -23,7 +23,7 @@ MAX_PAYLOAD = 1024 * 1024
 
 _encoder = msgspec.json.Encoder(enc_hook=to_json)
 _plain = msgspec.json.Decoder()
-_UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Codec:
@@ -138,14 +138,14 @@ def encode_json(value: object, *, limit: int) -> str:
     raise _refusal(written, "can't be stored") from written.cause
 
 
-def printable(text: str) -> str:
+def storable(text: str) -> str:
     r"""
     Put U+FFFD for what no store takes: U+0000 and lone surrogates.
 
-        >>> print(ascii(printable("bad\0")))
+        >>> print(ascii(storable("bad\0")))
         'bad\ufffd'
     """
-    return _UNPRINTABLE.sub("\ufffd", text)
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _write(value: object, read: Callable[[bytes], object], limit: int) -> str | Fault:

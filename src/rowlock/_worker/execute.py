@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
-from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rowlock import _outcome
-from rowlock._codec import encode_json, printable
+from rowlock import _attempt, _outcome
+from rowlock._codec import encode_json, storable
 from rowlock._durations import to_delay
 from rowlock._errors import PayloadError, UsageError
 from rowlock._events import logger
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
     from rowlock._task import Task
     from rowlock._worker.runs import Run
 
+HERE = Path(__file__).parent
 LONGEST_TRACEBACK = 8 * 1024
 LONGEST_MESSAGE = 2 * 1024
 _UNBEGUN = (Coroutine, Generator, AsyncGenerator)
+MOST_MEMBERS = 10
 
 
 def timeout_of(claim: Claim, task: Task[..., Any]) -> float:
@@ -45,15 +49,18 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
         return raised(run, _unbegun(result))
     if run.reason == "timeout":
         return timed_out(run)
+    run.swallowed = swallowed(run, None)
     if run.reason == "cancel":
         return _outcome.cancelled(run.key)
+    jobs = _attempt.spawned(run.attempt)
     if result is None:
-        return _outcome.succeeded(run.key)
+        return _outcome.succeeded(run.key, spawned=jobs)
     try:
         stored = encode_json(result, limit=max_payload)
     except BaseException as error:  # noqa: BLE001 - a result's own code may raise it
-        return _outcome.succeeded(run.key, meta={"result_error": _message_of(error)})
-    return _outcome.succeeded(run.key, stored)
+        meta = {"result_error": _message_of(error)}
+        return _outcome.succeeded(run.key, meta=meta, spawned=jobs)
+    return _outcome.succeeded(run.key, stored, spawned=jobs)
 
 
 def _unbegun(result: object) -> TypeError:
@@ -85,14 +92,77 @@ def _judged(run: Run, error: BaseException) -> Outcome:
         return _outcome.released(run.key, unstarted=False)
     if run.reason == "cancel" and isinstance(error, asyncio.CancelledError):
         return _outcome.cancelled(run.key)
-    if isinstance(error, Snooze):
-        return _outcome.snoozed(run.key, to_delay(error.delay, "Snooze(delay)"))
+    run.swallowed = swallowed(run, error)
+    return _gravest(run, error)
+
+
+def _gravest(run: Run, error: BaseException) -> Outcome:
+    """
+    Judge what a handler raised: one error, or those of a task group.
+
+    Of a group one may be a signal and another a mistake. The gravest counts: what no
+    retry can help, then failures, then snoozes; of their delays the longest.
+    """
+    errors, record = tuple(leaves(error)), described(error)
+    dead: tuple[type[Exception], ...] = (Unrecoverable, *run.task.defaults.dead_on)
+    if any(isinstance(each, dead) for each in (error, *errors)):
+        return _outcome.failed(run.claim, record, backoff_of(run), dead=True)
+    snoozes = [to_delay(e.delay, "Snooze") for e in errors if isinstance(e, Snooze)]
+    if len(snoozes) == len(errors):
+        return _outcome.snoozed(run.key, max(snoozes))
+    asked = [
+        to_delay(e.delay, "Retry(delay=)")
+        for e in errors
+        if isinstance(e, Retry) and e.delay is not None
+    ]
+    return _outcome.failed(run.claim, record, max(asked) if asked else backoff_of(run))
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Give what a handler raised; of a group, its members, however deep."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from leaves(inner)
+
+
+def described(error: BaseException) -> Mapping[str, JSON]:
+    """Describe what a handler raised; a group that holds one error only, as that."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     record = describe(error)
-    dead = isinstance(error, (Unrecoverable, *run.task.defaults.dead_on))
-    if isinstance(error, Retry) and error.delay is not None:
-        delay = to_delay(error.delay, "Retry(delay=)")
-        return _outcome.failed(run.claim, record, delay)
-    return _outcome.failed(run.claim, record, backoff_of(run), dead=dead)
+    if not isinstance(error, BaseExceptionGroup):
+        return record
+    # The group's own text only counts them.
+    members = islice(leaves(error), MOST_MEMBERS)
+    told = "; ".join(_outcome.in_words(_named(each)) for each in members)
+    return {**record, "message": f"{record['message']}: {told}"[:LONGEST_MESSAGE]}
+
+
+def swallowed(run: Run, error: BaseException | None) -> tuple[str, ...]:
+    """Tell which signals the handler has made that aren't in what it raised."""
+    if not run.made:
+        return ()
+    # A user's own kind of signal may not have called ours into being.
+    raised = {getattr(each, "serial", None) for each in _tree(error)}
+    return tuple(
+        made.words[:LONGEST_MESSAGE] for made in run.made if made.serial not in raised
+    )
+
+
+def _tree(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error with those it holds, or was raised from, or beside."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        waiting += [each.__cause__, each.__context__]
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
 
 
 def timed_out(run: Run) -> Outcome:
@@ -143,15 +213,15 @@ def describe(error: BaseException) -> Mapping[str, JSON]:
 
     The traceback keeps its last 8 KiB. No reference to a frame stays.
     """
+    return {**_named(error), "traceback": _traceback_of(error)}
+
+
+def _named(error: BaseException) -> dict[str, JSON]:
     kind = type(error)
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "rowlock"):
         name = f"{kind.__module__}.{name}"
-    return {
-        "type": printable(name)[:LONGEST_MESSAGE],
-        "message": _message_of(error),
-        "traceback": _traceback_of(error),
-    }
+    return {"type": storable(name)[:LONGEST_MESSAGE], "message": _message_of(error)}
 
 
 def _message_of(error: BaseException) -> str:
@@ -159,17 +229,19 @@ def _message_of(error: BaseException) -> str:
         message = str(error)
     except BaseException as broken:  # noqa: BLE001 - __str__ is the user's
         message = f"<its text can't be had: {type(broken).__name__}>"
-    return printable(message[:LONGEST_MESSAGE])
+    return storable(message[:LONGEST_MESSAGE])
 
 
 def _traceback_of(error: BaseException) -> str | None:
     try:
-        # The first frame is the worker's own, which tells nobody anything.
-        inner = error.__traceback__ and error.__traceback__.tb_next
+        # The first frames are the worker's own, which tell nobody anything.
+        inner = error.__traceback__
+        while inner and Path(inner.tb_frame.f_code.co_filename).parent == HERE:
+            inner = inner.tb_next
         told = "".join(traceback.format_exception(type(error), error, inner))
     except BaseException:  # noqa: BLE001 - a broken __repr__ or __str__ inside
         return None
     # Cut by bytes, from the front: the last lines say what happened.
-    told = printable(told[-LONGEST_TRACEBACK:])
+    told = storable(told[-LONGEST_TRACEBACK:])
     cut = told.encode()[-LONGEST_TRACEBACK:]
     return cut.decode(errors="ignore")

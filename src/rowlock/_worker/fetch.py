@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock._job import Claim, ClaimKey
-    from rowlock._store import Claimed, Store
+    from rowlock._store import Claimed
     from rowlock._worker.outage import Outage
     from rowlock._worker.runs import Runs
+    from rowlock._worker.settings import Settings
 
-SAFETY_INTERVAL = timedelta(seconds=30)
 LARGEST_CLAIM = 500
 
 
@@ -36,28 +36,20 @@ class Fetch:
 
     def __init__(
         self,
-        store: Store,
+        settings: Settings,
         runs: Runs,
         outage: Outage,
         *,
         start: Callable[[Claim], None],
         renew: Callable[[], Awaitable[None]],
-        worker: str,
-        lease: timedelta,
-        tasks: frozenset[str],
-        queues: tuple[str, ...] | None,
-        concurrency: int,
     ) -> None:
-        self._store = store
+        self._settings = settings
+        self._store = settings.store
         self._runs = runs
         self._outage = outage
         self._start = start
         self._renew = renew
-        self._worker = worker
-        self._lease = lease
-        self._tasks = tasks
-        self._queues = queues
-        self._concurrency = concurrency
+        self._tasks = frozenset(settings.tasks)
         # When the last claims that it was told of were made, by the store's clock.
         self._told_of_at: datetime | None = None
         self._room = asyncio.Event()
@@ -79,7 +71,7 @@ class Fetch:
         with closing(self._store.wakeups()) as wakeups:
             while not self._stopping:
                 self._room.clear()
-                room = min(self._concurrency - self._runs.live, LARGEST_CLAIM)
+                room = min(self._settings.concurrency - self._runs.live, LARGEST_CLAIM)
                 if room <= 0:
                     await self._sleep(self._room.wait)
                 # Not the claims themselves: while it sleeps they would be kept alive.
@@ -101,16 +93,17 @@ class Fetch:
         if len(claimed.claims) == room:
             return None
         if claimed.next_due is None:
-            return SAFETY_INTERVAL
+            return self._settings.safety_interval
         due_in = max(claimed.next_due - claimed.now, timedelta(0))
-        return min(due_in, SAFETY_INTERVAL)
+        return min(due_in, self._settings.safety_interval)
 
     async def _claim(self, room: int) -> Claimed | None:
         """Claim once; None where the store is away and it is worth another look."""
+        queues = self._settings.queues
         demand = Demand(
             total=room,
             tasks=self._tasks,
-            queues=None if self._queues is None else dict.fromkeys(self._queues, room),
+            queues=None if queues is None else dict.fromkeys(queues, room),
         )
         if self._outage.is_on() and not await self._is_back():
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
@@ -118,9 +111,9 @@ class Fetch:
         try:
             return await self._store.claim(
                 demand,
-                worker=self._worker,
-                lease=self._lease,
-                alone=self._concurrency == 1,
+                worker=self._settings.worker,
+                lease=self._settings.lease,
+                alone=self._settings.concurrency == 1,
             )
         except OutcomeUnknown as error:
             self._outage.began(error)
@@ -162,7 +155,7 @@ class Fetch:
         """
         limit = len(self._runs) + LARGEST_CLAIM
         held = await self._outage.outlast(
-            lambda: self._store.lost(limit, worker=self._worker), writing=False
+            lambda: self._store.lost(limit, worker=self._settings.worker), writing=False
         )
         told_of_at = self._told_of_at
         await self._give_back(

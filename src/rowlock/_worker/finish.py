@@ -17,15 +17,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
-from rowlock._events import ClaimRefused, Events, OutcomeDropped, worker_logger
+from rowlock._events import ClaimRefused, OutcomeDropped, worker_logger
 from rowlock._job import Outcome, Status
 from rowlock._worker.report import told
 
 if TYPE_CHECKING:
-    from rowlock._clock import Clock
-    from rowlock._store import Settled, Store
+    from rowlock._store import Settled
     from rowlock._worker.outage import Outage
     from rowlock._worker.runs import Run, Runs
+    from rowlock._worker.save import Save
+    from rowlock._worker.settings import Settings
 
 LARGEST_BATCH = 1000
 FIRST_PUT_OFF_S = 0.1
@@ -70,21 +71,15 @@ class Finish:
     """The finish loop of one worker."""
 
     def __init__(
-        self,
-        store: Store,
-        runs: Runs,
-        outage: Outage,
-        events: Events,
-        *,
-        clock: Clock,
-        lease: timedelta,
+        self, settings: Settings, runs: Runs, outage: Outage, save: Save
     ) -> None:
-        self._store = store
+        self._store = settings.store
+        self._clock = settings.clock
+        self._lease_s = settings.lease_s
+        self._extensions = settings.extensions
         self._runs = runs
         self._outage = outage
-        self._events = events
-        self._clock = clock
-        self._lease_s = lease.total_seconds()
+        self._save = save
         self._waiting: list[Ended] = []
         self._put_off = 0
         self._more = asyncio.Event()
@@ -94,6 +89,7 @@ class Finish:
     def put(self, run: Run, outcome: Outcome) -> None:
         """Hand over an outcome; it is written soon."""
         ended_at = time.monotonic() if run.ended_at is None else run.ended_at
+        outcome = self._extensions.followed(run.claim, outcome)
         self._waiting.append(
             Ended(run, outcome, ended_at, delayed_from=self._clock.monotonic())
         )
@@ -126,6 +122,7 @@ class Finish:
         return batch
 
     async def _write(self, batch: list[Ended]) -> None:
+        await self._save.flush([ended.run.key for ended in batch])
         while batch:
             # What can't be written is renewed until its lease would have ended, then
             # left to recovery. What stands apart is put off meanwhile.
@@ -194,7 +191,7 @@ class Finish:
     def _drop(self, ended: Ended) -> None:
         key = ended.run.key
         self._runs.drop(key)
-        self._events.emit(OutcomeDropped(job_id=key.job_id, claim=key.claim))
+        self._extensions.emit(OutcomeDropped(job_id=key.job_id, claim=key.claim))
 
     def _settle(self, ended: Ended, settled: Settled) -> None:
         if settled.is_locked:
@@ -209,7 +206,7 @@ class Finish:
             and settled.status in (ended.outcome.status, Status.CANCELLED)
         )
         if not settled.accepted and not was_written:
-            self._events.emit(
+            self._extensions.emit(
                 ClaimRefused(
                     job_id=settled.key.job_id,
                     claim=settled.key.claim,
@@ -219,4 +216,4 @@ class Finish:
             )
             return
         for event in told(ended.run, ended.outcome, settled):
-            self._events.emit(event)
+            self._extensions.emit(event)

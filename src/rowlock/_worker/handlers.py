@@ -7,24 +7,24 @@ Every claim that is started here ends in exactly one outcome, handed to `finish`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock import _attempt, _outcome
-from rowlock._events import AttemptStarted, AttemptStuck
+from rowlock._events import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
 from rowlock._worker.runs import Run, Runs
 from rowlock._worker.threads import Threads
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from rowlock._app import App
-    from rowlock._attempt import Reason
+    from rowlock._attempt import Attempt, Desk, Reason
+    from rowlock._extensions import Around
     from rowlock._job import Claim, Outcome
     from rowlock._worker.finish import Finish
+    from rowlock._worker.settings import Settings
 
 # How long a handler may take to end after it was cancelled: at most so many seconds,
 # and no longer than this share of the lease, which isn't renewed after a timeout. The
@@ -33,24 +33,45 @@ CANCEL_GRACE_S = 5.0
 CANCEL_GRACE_SHARE = 0.4
 
 
+async def surrounded(
+    arounds: Sequence[Around], attempt: Attempt, call: Callable[[], Awaitable[object]]
+) -> object:
+    """Await a call inside what surrounds it, the first outermost."""
+    async with contextlib.AsyncExitStack() as stack:
+        for around in arounds:
+            await stack.enter_async_context(around(attempt))
+        return await call()
+    return None  # what the handler raised was swallowed
+
+
 class Handlers:
     """Runs the handlers of one worker."""
 
-    def __init__(self, app: App, runs: Runs, finish: Finish, lease: timedelta) -> None:
-        self._app = app
+    def __init__(
+        self, settings: Settings, runs: Runs, finish: Finish, desk: Desk
+    ) -> None:
+        self._settings = settings
+        self._extensions = settings.extensions
         self._runs = runs
         self._finish = finish
+        self._desk = desk
         self._cancel_grace_s = min(
-            CANCEL_GRACE_S, lease.total_seconds() * CANCEL_GRACE_SHARE
+            CANCEL_GRACE_S, settings.lease_s * CANCEL_GRACE_SHARE
         )
         self._threads = Threads()
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
-        self._stuck: set[asyncio.Task[None]] = set()
+        self._kept: set[asyncio.Task[None]] = set()
 
     def start(self, claim: Claim) -> None:
         """Start the handler of a claim; what can't be started has failed."""
-        task = self._app.tasks[claim.task]
-        run = Run(claim, task, execute.timeout_of(claim, task))
+        task = self._settings.tasks[claim.task]
+        run = Run(
+            claim,
+            task,
+            execute.timeout_of(claim, task),
+            desk=self._desk,
+            max_payload=self._settings.max_payload,
+        )
         self._runs.add(run)
         # One bad row, or no thread to be had, must not stop the rest.
         try:
@@ -61,7 +82,7 @@ class Handlers:
     def _begin(self, run: Run, arguments: Mapping[str, object]) -> None:
         claim = run.claim
         waited = (claim.started_at - claim.run_at).total_seconds()
-        self._app.events.emit(
+        self._extensions.emit(
             AttemptStarted(
                 job_id=claim.job_id,
                 task=claim.task,
@@ -75,7 +96,7 @@ class Handlers:
                 timeout, self._time_out, run
             )
         context = contextvars.copy_context()
-        context.run(_attempt.enter, run.attempt)
+        context.run(_attempt.enter, run.attempt, run.made)
         if run.task.is_async:
             self._start_async(run, arguments, context)
         else:
@@ -98,7 +119,7 @@ class Handlers:
 
     def tell_stuck(self, run: Run) -> None:
         """Say that a handler runs on, and that nobody records its end."""
-        self._app.events.emit(
+        self._extensions.emit(
             AttemptStuck(
                 job_id=run.claim.job_id,
                 task=run.claim.task,
@@ -115,14 +136,19 @@ class Handlers:
     def _start_async(
         self, run: Run, arguments: Mapping[str, object], context: contextvars.Context
     ) -> None:
+        call = partial(run.task.function, **arguments)
         run.asyncio_task = asyncio.get_running_loop().create_task(
-            self._call(run, arguments), context=context
+            self._call(run, call), context=context
         )
         run.asyncio_task.add_done_callback(partial(self._task_done, run))
 
-    async def _call(self, run: Run, arguments: Mapping[str, object]) -> None:
+    async def _call(self, run: Run, call: Callable[[], Awaitable[object]]) -> None:
+        """Await a handler inside what surrounds it."""
         try:
-            result = await run.task.function(**arguments)
+            arounds = self._extensions.arounds
+            result = await (
+                surrounded(arounds, run.attempt, call) if arounds else call()
+            )
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop
             self._raised(run, error)
         else:
@@ -130,7 +156,7 @@ class Handlers:
                 self._end(run, self._judge(run, result))
 
     def _task_done(self, run: Run, task: asyncio.Task[None]) -> None:
-        self._stuck.discard(task)
+        self._kept.discard(task)
         # Cancelled before its first step, a task never enters its coroutine.
         if task.cancelled():
             self._raised(run, asyncio.CancelledError())
@@ -139,6 +165,16 @@ class Handlers:
         self, run: Run, arguments: Mapping[str, object], context: contextvars.Context
     ) -> None:
         loop = asyncio.get_running_loop()
+        if self._extensions.arounds:
+            # No asyncio task of the run: a cancellation would end what surrounds the
+            # thread while that goes on.
+            task = loop.create_task(
+                self._call(run, partial(self._in_thread, run, arguments)),
+                context=context,
+            )
+            self._kept.add(task)
+            task.add_done_callback(self._kept.discard)
+            return
 
         def call() -> None:
             # Judged here: an exception holds the frames, and goes with them, and a
@@ -156,16 +192,61 @@ class Handlers:
 
         self._threads.run(call)
 
+    async def _in_thread(self, run: Run, arguments: Mapping[str, object]) -> object:
+        """Run a plain function in a thread that sees what surrounds it."""
+        result, error = await self._came_of(
+            partial(contextvars.copy_context().run, run.task.function, **arguments)
+        )
+        try:
+            if error is not None:
+                raise error
+            return result
+        finally:
+            # An exception and a frame that hold each other go late, with all they hold.
+            del result, error
+
+    async def _came_of(
+        self, function: Callable[[], object]
+    ) -> tuple[object, BaseException | None]:
+        """Run a function in a thread, and tell what it returned or raised."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        # Emptied at the end, or the frame of `call`, which an exception holds, would
+        # hold the exception.
+        came: list[tuple[object, BaseException | None]] = []
+
+        def call() -> None:
+            try:
+                came.append((function(), None))
+            except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
+                came.append((None, error))
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(ended.set)
+
+        self._threads.run(call)
+        await ended.wait()
+        return came.pop()
+
     def _judge(self, run: Run, result: object) -> Outcome:
-        return execute.returned(run, result, max_payload=self._app.max_payload)
+        return execute.returned(run, result, max_payload=self._settings.max_payload)
 
     def _raised(self, run: Run, error: BaseException) -> None:
         if run.ended_at is None:
             self._end(run, execute.raised(run, error))
 
     def _end(self, run: Run, outcome: Outcome) -> None:
-        if self._runs.end(run):
-            self._finish.put(run, outcome)
+        if not self._runs.end(run):
+            return
+        for words in run.swallowed:
+            self._extensions.emit(
+                SignalSwallowed(
+                    job_id=run.claim.job_id,
+                    task=run.claim.task,
+                    queue=run.claim.queue,
+                    attempt=run.claim.attempts,
+                    signal=words,
+                )
+            )
+        self._finish.put(run, outcome)
 
     def _time_out(self, run: Run) -> None:
         if run.ended_at is not None:
@@ -179,7 +260,7 @@ class Handlers:
         if run.ended_at is not None:
             return
         if run.asyncio_task is not None:
-            self._stuck.add(run.asyncio_task)
+            self._kept.add(run.asyncio_task)
         self.tell_stuck(run)
         self._end(
             run,

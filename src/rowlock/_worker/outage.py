@@ -11,10 +11,13 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
-from rowlock._events import Events, StoreAway, StoreBack
+from rowlock._events import StoreAway, StoreBack
+
+if TYPE_CHECKING:
+    from rowlock._worker.settings import Settings
 
 T = TypeVar("T")
 
@@ -25,9 +28,9 @@ LONGEST_DELAY_S = 5.0
 class Outage:
     """Whether the store answers, as the loops of one worker see it."""
 
-    def __init__(self, worker: str, events: Events) -> None:
-        self._worker = worker
-        self._events = events
+    def __init__(self, settings: Settings) -> None:
+        self._worker = settings.worker
+        self._extensions = settings.extensions
         self._since: float | None = None
         # Whether a write has failed; then a read that works is no end of it.
         self._is_of_writes = False
@@ -43,7 +46,7 @@ class Outage:
             self._since = time.monotonic()
             # A TimeoutError has no text.
             told = str(error) or "it gave no answer in time"
-            self._events.emit(StoreAway(worker=self._worker, error=told))
+            self._extensions.emit(StoreAway(worker=self._worker, error=told))
 
     def ended(self, *, writing: bool = True) -> None:
         """Note a call that worked."""
@@ -51,7 +54,7 @@ class Outage:
             return
         away = time.monotonic() - self._since
         self._since, self._is_of_writes = None, False
-        self._events.emit(StoreBack(worker=self._worker, away_s=away))
+        self._extensions.emit(StoreBack(worker=self._worker, away_s=away))
 
     async def outlast(
         self,

@@ -14,15 +14,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowlock._errors import StoreError, StoreUnavailable
 from rowlock._events import worker_logger
 
 if TYPE_CHECKING:
-    from rowlock._store import Renewal, Store
+    from rowlock._store import Renewal
     from rowlock._worker.runs import Runs
+    from rowlock._worker.settings import Settings
 
 # A little more often than every third of the lease: at exactly a third, a write that
 # is late by a breath would count as a gap in law 17.
@@ -34,18 +34,14 @@ class Renew:
 
     def __init__(
         self,
-        store: Store,
+        settings: Settings,
         runs: Runs,
         *,
-        worker: str,
-        lease: timedelta,
         on_renewal: Callable[[Renewal], None],
         on_error: Callable[[Exception], None],
     ) -> None:
-        self._store = store
+        self._settings = settings
         self._runs = runs
-        self._worker = worker
-        self._lease = lease
         self._on_renewal = on_renewal
         self._on_error = on_error
         self._asked: list[concurrent.futures.Future[None]] = []
@@ -124,11 +120,11 @@ class Renew:
 
     async def _turn(self) -> float:
         """Renew once; tell how long to wait before the next time."""
-        now, lease_s = time.monotonic(), self._lease.total_seconds()
+        now, lease_s = time.monotonic(), self._settings.lease_s
         keys = [run.key for run in self._runs if run.is_renewed(now, lease_s)]
         try:
-            renewal = await self._store.renew(
-                keys, worker=self._worker, lease=self._lease
+            renewal = await self._settings.store.renew(
+                keys, worker=self._settings.worker, lease=self._settings.lease
             )
         except StoreError as error:
             self._tell(self._on_error, error)

@@ -13,7 +13,9 @@ from rowlock._events import (
     Event,
     JobCancelled,
     JobDeadLettered,
+    ResultDropped,
 )
+from rowlock._extensions import enqueued
 from rowlock._job import Claim, Outcome, Status
 from rowlock._outcome import in_words
 
@@ -29,10 +31,19 @@ class _Of(TypedDict):
 
 
 def told(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
+    """Say what an attempt came to, and which jobs came of it."""
+    jobs = enqueued(outcome.spawned, settled.spawned)
+    return [*came_to(run, outcome, settled), *jobs]
+
+
+def came_to(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
     """Say what an attempt came to."""
     claim, attempt = run.claim, run.claim.attempts
     if settled.status is Status.SUCCEEDED:
-        return [AttemptSucceeded(**_of(claim), attempt=attempt, ran_s=run.ran_s)]
+        ended = AttemptSucceeded(**_of(claim), attempt=attempt, ran_s=run.ran_s)
+        if "result_error" in (outcome.meta or ()):
+            return [ended, ResultDropped(**_of(claim), attempt=attempt)]
+        return [ended]
     if settled.status is Status.CANCELLED:
         return [JobCancelled(**_of(claim))]
     if not outcome.failed:
@@ -46,6 +57,7 @@ def told(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
         attempt=attempt,
         ran_s=run.ran_s,
         failures=claim.failures + 1,
+        error_type=error_type(outcome),
         error=error_line(outcome),
         retry_at=settled.run_at,
     )
@@ -61,10 +73,11 @@ def recovered(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
         lost_worker=claim.worker,
         losses=claim.losses + outcome.lost,
     )
+    jobs = enqueued(outcome.spawned, settled.spawned)
     # Whose cancel was asked before its worker was lost.
     if settled.status is Status.CANCELLED:
-        return [event, JobCancelled(**_of(claim))]
-    return [event, *dead_letter(claim, outcome, settled)]
+        return [event, JobCancelled(**_of(claim)), *jobs]
+    return [event, *dead_letter(claim, outcome, settled), *jobs]
 
 
 def dead_letter(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
@@ -76,9 +89,15 @@ def dead_letter(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]
             **_of(claim),
             failures=claim.failures + outcome.failed,
             losses=claim.losses + outcome.lost,
+            error_type=error_type(outcome),
             error=error_line(outcome),
         )
     ]
+
+
+def error_type(outcome: Outcome) -> str:
+    """Name the kind of an outcome's error."""
+    return str((outcome.error or {}).get("type") or "Error")
 
 
 def error_line(outcome: Outcome) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from rowlock._attempt import Desk
+    from rowlock._signals import Made
     from rowlock._task import Task
 
 
@@ -29,13 +31,23 @@ class Run:
         "attempt",
         "claim",
         "ended_at",
+        "made",
         "no_later_than",
         "started_at",
+        "swallowed",
         "task",
         "timer",
     )
 
-    def __init__(self, claim: Claim, task: Task[..., Any], timeout: float) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        task: Task[..., Any],
+        timeout: float,
+        *,
+        desk: Desk,
+        max_payload: int,
+    ) -> None:
         self.claim = claim
         self.task = task
         self.started_at = time.monotonic()
@@ -44,6 +56,9 @@ class Run:
         self.no_later_than = self.started_at + timeout if timeout else None
         self.asyncio_task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
+        # The signals its handler has made, and in the end those that ended nothing.
+        self.made: list[Made] = []
+        self.swallowed: tuple[str, ...] = ()
         self.attempt = Attempt(
             job_id=claim.key.job_id,
             task=claim.task,
@@ -53,6 +68,10 @@ class Run:
             is_last=claim.failures + 1 >= claim.max_attempts,
             deadline=claim.started_at + timedelta(seconds=timeout) if timeout else None,
             idempotency_key=claim.idempotency_key or f"{claim.task}:{claim.job_id}",
+            key=claim.key,
+            saved=claim.state,
+            max_payload=max_payload,
+            desk=desk,
         )
 
     @property

@@ -20,11 +20,8 @@ from rowlock._store import Pruned, Retention
 from rowlock._worker.report import recovered
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from rowlock._events import Events
-    from rowlock._store import Store
     from rowlock._worker.outage import Outage
+    from rowlock._worker.settings import Settings
 
 BATCH = 100
 PRUNE_BATCH = 1000
@@ -41,20 +38,13 @@ KEEP_ALL = Retention(succeeded=LONGEST, cancelled=LONGEST, failed=LONGEST)
 class Upkeep:
     """The upkeep loops of one worker."""
 
-    def __init__(
-        self,
-        store: Store,
-        outage: Outage,
-        events: Events,
-        *,
-        worker: str,
-        lease: timedelta,
-    ) -> None:
-        self._store = store
+    def __init__(self, settings: Settings, outage: Outage) -> None:
+        self._store = settings.store
+        self._extensions = settings.extensions
+        self._retention = settings.retention
+        self._worker = settings.worker
         self._outage = outage
-        self._events = events
-        self._worker = worker
-        self._pause_s = min(lease.total_seconds() / 4, LONGEST_PAUSE_S)
+        self._pause_s = min(settings.lease_s / 4, LONGEST_PAUSE_S)
 
     async def recover_loop(self) -> None:
         """Recover until cancelled."""
@@ -68,10 +58,10 @@ class Upkeep:
             await self._outage.outlast(self.expire)
             await asyncio.sleep(_spread(self._pause_s))
 
-    async def prune_loop(self, retention: Retention) -> None:
+    async def prune_loop(self) -> None:
         """Prune at the start, then hourly, until cancelled."""
         while True:
-            await self._outage.outlast(lambda: self.prune(retention))
+            await self._outage.outlast(lambda: self.prune(self._retention))
             await asyncio.sleep(_spread(PRUNE_PAUSE_S))
 
     async def recover(self) -> int:
@@ -109,14 +99,16 @@ class Upkeep:
             await asyncio.sleep(PRUNE_BREATH_S)
 
     def _tell(self, pruned: Pruned) -> None:
-        self._events.emit(
+        self._extensions.emit(
             UpkeepDone(
                 worker=self._worker, expired=pruned.expired, pruned=pruned.deleted
             )
         )
 
     async def _recover(self, claims: Sequence[Claim]) -> int:
-        outcomes = [_outcome.lost(claim) for claim in claims]
+        outcomes = [
+            self._extensions.followed(claim, _outcome.lost(claim)) for claim in claims
+        ]
         settled = await self._outage.outlast(lambda: self._store.finish(outcomes))
         count = 0
         for claim, outcome, answer in zip(claims, outcomes, settled, strict=True):
@@ -125,7 +117,7 @@ class Upkeep:
                 continue
             count += 1
             for event in recovered(claim, outcome, answer):
-                self._events.emit(event)
+                self._extensions.emit(event)
         return count
 
 

@@ -11,23 +11,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import socket
 import time
-from collections.abc import Iterable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 import rowlock
 from rowlock._errors import ConfigError, StoreError, UsageError
 from rowlock._events import (
     ClaimLapsed,
+    TasksUnserved,
     WorkerDraining,
     WorkerStarted,
     WorkerStopped,
     worker_logger,
 )
-from rowlock._options import check_count, check_names
 from rowlock._store import TaskInfo, WorkerInfo
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
@@ -35,13 +32,14 @@ from rowlock._worker.handlers import Handlers
 from rowlock._worker.outage import Outage
 from rowlock._worker.renew import Renew
 from rowlock._worker.runs import Runs
+from rowlock._worker.save import Save
 from rowlock._worker.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rowlock._app import App
     from rowlock._store import Renewal
+    from rowlock._worker.settings import Settings
 
 # Of the shutdown's time: until when handlers may end by themselves, and until when
 # cancelled ones may. The rest is for writing what they came to.
@@ -49,26 +47,18 @@ WAIT_SHARE = 2 / 3
 CANCEL_SHARE = 0.9
 
 REGISTER_PAUSE_S = 3600.0
+# Workers that are deployed together start within this: none is missing before.
+SETTLE_S = 2.0
 
 
 class Worker:
     """One worker; make it with `App.worker`."""
 
-    def __init__(
-        self,
-        app: App,
-        *,
-        concurrency: int,
-        queues: Iterable[str] | None,
-        lease: timedelta,
-        shutdown_timeout: timedelta,
-    ) -> None:
-        self.id = f"w-{secrets.token_hex(8)}"
-        self._app = app
-        self._concurrency = check_count(concurrency, "concurrency=")
-        self._queues = None if queues is None else check_names(queues, "queues=")
-        self._lease = lease
-        self._shutdown_s = shutdown_timeout.total_seconds()
+    def __init__(self, settings: Settings) -> None:
+        self.id: str = settings.worker
+        self._settings = settings
+        self._store = settings.store
+        self._emit = settings.extensions.emit
         self._stopping = asyncio.Event()
         self._calm = asyncio.Event()
         self._running: asyncio.Task[int] | None = None
@@ -121,7 +111,7 @@ class Worker:
         self.check()
         self._is_used = True
         self._build()
-        await self._app.store.open()
+        await self._store.open()
         await self._register()
         self._renew.start()
         self._announce()
@@ -131,8 +121,10 @@ class Worker:
                 keeping = [
                     group.create_task(self._upkeep.recover_loop()),
                     group.create_task(self._upkeep.expire_loop()),
-                    group.create_task(self._upkeep.prune_loop(self._app.retention)),
+                    group.create_task(self._upkeep.prune_loop()),
+                    group.create_task(self._save.loop()),
                     group.create_task(self._register_loop()),
+                    group.create_task(self._tell_unserved()),
                 ]
                 fetching = group.create_task(self._fetch.loop())
                 if started is not None and not started.done():
@@ -151,7 +143,20 @@ class Worker:
         return abandoned
 
     async def _register(self) -> None:
-        await self._app.store.register(self._info(), self._task_infos())
+        await self._store.register(self._info(), self._task_infos())
+
+    async def _tell_unserved(self) -> None:
+        """Warn, once, of due jobs that nobody would ever run."""
+        await asyncio.sleep(SETTLE_S)
+        stats = await self._outage.outlast(self._store.stats, writing=False)
+        if unserved := stats.unserved:
+            self._emit(
+                TasksUnserved(
+                    worker=self.id,
+                    tasks=tuple(sorted(unserved)),
+                    due=sum(unserved.values()),
+                )
+            )
 
     async def _register_loop(self) -> None:
         # A worker that was suspended for a day is forgotten, and its tasks grow old.
@@ -168,7 +173,7 @@ class Worker:
             UsageError: it has worked before.
         """
         self._check_unused()
-        if not self._app.tasks:
+        if not self._settings.tasks:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
 
@@ -178,36 +183,26 @@ class Worker:
             raise UsageError(msg)
 
     def _build(self) -> None:
-        app, store, events = self._app, self._app.store, self._app.events
-        self._outage = Outage(self.id, events)
+        settings = self._settings
+        self._outage = Outage(settings)
         self._runs = Runs(on_room=self._on_room)
-        self._finish = Finish(
-            store, self._runs, self._outage, events, clock=app.clock, lease=self._lease
-        )
-        self._handlers = Handlers(app, self._runs, self._finish, self._lease)
+        self._save = Save(settings, self._outage)
+        self._finish = Finish(settings, self._runs, self._outage, self._save)
+        self._handlers = Handlers(settings, self._runs, self._finish, self._save)
         self._renew = Renew(
-            store,
+            settings,
             self._runs,
-            worker=self.id,
-            lease=self._lease,
             on_renewal=self._on_renewal,
             on_error=self._outage.began,
         )
         self._fetch = Fetch(
-            store,
+            settings,
             self._runs,
             self._outage,
             start=self._handlers.start,
             renew=self._renew.now,
-            worker=self.id,
-            lease=self._lease,
-            tasks=frozenset(app.tasks),
-            queues=self._queues,
-            concurrency=self._concurrency,
         )
-        self._upkeep = Upkeep(
-            store, self._outage, events, worker=self.id, lease=self._lease
-        )
+        self._upkeep = Upkeep(settings, self._outage)
 
     def _on_room(self) -> None:
         self._fetch.on_room()
@@ -221,7 +216,7 @@ class Worker:
             # Ended: its outcome is on the way, and the answer to that will tell.
             if run is None or run.ended_at is not None:
                 continue
-            self._app.events.emit(
+            self._emit(
                 ClaimLapsed(
                     job_id=key.job_id,
                     task=run.claim.task,
@@ -238,27 +233,36 @@ class Worker:
 
     async def _drain(self, fetching: asyncio.Task[None]) -> int:
         began = time.monotonic()
-        self._app.events.emit(WorkerDraining(worker=self.id, running=self._runs.live))
+        self._emit(WorkerDraining(worker=self.id, running=self._runs.live))
         self._fetch.stop()
-        await self._until_calm(began + self._shutdown_s * WAIT_SHARE)
+        await self._until_calm(
+            began + self._settings.shutdown_timeout.total_seconds() * WAIT_SHARE
+        )
         for run in self._runs:
             self._handlers.stop(run, "shutdown")
-        await self._until_calm(began + self._shutdown_s * CANCEL_SHARE)
+        await self._until_calm(
+            began + self._settings.shutdown_timeout.total_seconds() * CANCEL_SHARE
+        )
         left = [run for run in self._runs if run.ended_at is None]
         for run in left:
             self._handlers.tell_stuck(run)
         try:
             async with asyncio.timeout_at(
                 asyncio.get_running_loop().time()
-                + max(began + self._shutdown_s - time.monotonic(), 0.1)
+                + max(
+                    began
+                    + self._settings.shutdown_timeout.total_seconds()
+                    - time.monotonic(),
+                    0.1,
+                )
             ):
                 await fetching
                 await self._finish.flush()
                 if left:
-                    await self._app.store.renew(
+                    await self._store.renew(
                         [run.key for run in left],
                         worker=self.id,
-                        lease=self._lease,
+                        lease=self._settings.lease,
                         abandoned=True,
                     )
         except (TimeoutError, StoreError) as error:
@@ -287,23 +291,23 @@ class Worker:
     async def _say_goodbye(self, abandoned: int) -> None:
         try:
             async with asyncio.timeout(1):
-                await self._app.store.register(
+                await self._store.register(
                     self._info(), self._task_infos(), stopped=True
                 )
         except (TimeoutError, StoreError) as error:
             self._outage.began(error)
-        self._app.events.emit(WorkerStopped(worker=self.id, abandoned=abandoned))
+        self._emit(WorkerStopped(worker=self.id, abandoned=abandoned))
 
     def _announce(self) -> None:
-        self._app.events.emit(
+        self._emit(
             WorkerStarted(
                 worker=self.id,
-                store=self._app.url,
-                tasks=tuple(sorted(self._app.tasks)),
-                queues=self._queues,
-                concurrency=self._concurrency,
-                lease_s=self._lease.total_seconds(),
-                timeout_s=self._app.timeout,
+                store=self._store.url,
+                tasks=tuple(sorted(self._settings.tasks)),
+                queues=self._settings.queues,
+                concurrency=self._settings.concurrency,
+                lease_s=self._settings.lease_s,
+                timeout_s=self._settings.timeout,
             )
         )
 
@@ -313,10 +317,10 @@ class Worker:
             host=socket.gethostname(),
             pid=os.getpid(),
             version=rowlock.__version__,
-            tasks=tuple(sorted(self._app.tasks)),
-            queues=self._queues,
-            concurrency=self._concurrency,
-            lease=self._lease,
+            tasks=tuple(sorted(self._settings.tasks)),
+            queues=self._settings.queues,
+            concurrency=self._settings.concurrency,
+            lease=self._settings.lease,
         )
 
     def _task_infos(self) -> list[TaskInfo]:
@@ -329,8 +333,8 @@ class Worker:
                     "max_attempts": task.defaults.max_attempts,
                     "timeout": task.defaults.timeout,
                     # For whoever enqueues without this app.
-                    "max_payload": self._app.max_payload,
+                    "max_payload": self._settings.max_payload,
                 },
             )
-            for task in self._app.tasks.values()
+            for task in self._settings.tasks.values()
         ]

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import click
 
-from rowlock.cli.instants import iso
+from rowlock._durations import iso
 
 
 def print_json(value: object) -> None:

@@ -108,7 +108,7 @@ def enqueue(
         )
         job = with_options.job(**arguments)
         (job_id,) = app.enqueue_many_sync([job])
-        if app.store.is_new:
+        if app._store.is_new:
             click.echo(f"Made a new, empty database: {file_of(app)}", err=True)
         _tell(app, job, job_id, as_json=as_json)
     finally:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 TEN, MINUTE, HOUR, DAY = 10, 60, 3600, 86_400
-
-
-def iso(instant: datetime) -> str:
-    """
-    Write an instant exactly, in UTC.
-
-        >>> iso(datetime(2026, 1, 1, tzinfo=UTC))
-        '2026-01-01T00:00:00.000000Z'
-    """
-    told = instant.astimezone(UTC).isoformat(timespec="microseconds")
-    return told.replace("+00:00", "Z")
 
 
 def relative(instant: datetime, now: datetime) -> str:
     """
     Say how far away an instant is.
 
+        >>> from datetime import UTC
         >>> now = datetime(2026, 1, 1, tzinfo=UTC)
         >>> relative(datetime(2026, 1, 1, 0, 0, 40, tzinfo=UTC), now)
         'in 40 s'

@@ -14,12 +14,14 @@ from typing import Literal, TypeAlias
 
 import click
 
+from rowlock._log import AttemptFilter
 from rowlock.cli import colour
 from rowlock.cli.documents import plain
 
 Format: TypeAlias = Literal["text", "json"]
 
 LEVELS = ("debug", "info", "warning", "error")
+ATTEMPT = ("job_id", "task", "queue", "attempt")
 COLOURS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
@@ -30,12 +32,13 @@ def set_up(level: str, kind: Format) -> None:
     Before the app is imported: an app that sets its log up itself has the last word.
     """
     handler = logging.StreamHandler()
+    handler.addFilter(AttemptFilter())
     handler.setFormatter(JSONLines() if kind == "json" else Lines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 class Lines(logging.Formatter):
-    """One line a record: when in UTC, how bad, what."""
+    """One line a record: when in UTC, how bad, what, and by which attempt."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Write a record."""
@@ -43,6 +46,10 @@ class Lines(logging.Formatter):
         if record.levelname in COLOURS and colour.shows(sys.stderr):
             level = click.style(level, fg=COLOURS[record.levelname])
         line = f"{_at(record)} {level} {record.getMessage()}"
+        if not hasattr(record, "rowlock"):
+            line += "".join(
+                f" {name}={value}" for name, value in _attempt_of(record).items()
+            )
         return "\n".join([line, *_traces(self, record)])
 
 
@@ -50,7 +57,8 @@ class JSONLines(logging.Formatter):
     """
     One JSON object a record: `at`, `level`, `logger`, then an event's fields by name.
 
-    What isn't an event of Rowlock's has a `message`.
+    What isn't an event of Rowlock's has a `message`; what a handler logs has its
+    attempt's `job_id`, `task`, `queue` and `attempt`.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -61,10 +69,17 @@ class JSONLines(logging.Formatter):
             "logger": record.name,
         }
         values = getattr(record, "rowlock", None)
-        told |= values if values is not None else {"message": record.getMessage()}
+        # An event names its own job, which a handler may just have enqueued.
+        if values is None:
+            values = {"message": record.getMessage(), **_attempt_of(record)}
+        told |= values
         if traces := _traces(self, record):
             told["traceback"] = "\n".join(traces)
         return json.dumps(plain(told), default=str)
+
+
+def _attempt_of(record: logging.LogRecord) -> dict[str, object]:
+    return {name: vars(record)[name] for name in ATTEMPT if name in vars(record)}
 
 
 def _at(record: logging.LogRecord) -> str:

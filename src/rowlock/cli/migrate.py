@@ -132,8 +132,8 @@ def migrate(
 
 
 def _print_script(app: App, roles: Roles, since: int | None, *, as_json: bool) -> None:
-    script = app.portal.run(
-        _owned(app.store).script(
+    script = app._portal.run(
+        _owned(app._store).script(
             since=since, worker_role=roles.worker, producer_roles=roles.producers
         ),
         "rowlock migrate --sql",
@@ -146,13 +146,13 @@ def _print_script(app: App, roles: Roles, since: int | None, *, as_json: bool) -
 
 def _run(app: App, roles: Roles, *, dry_run: bool, as_json: bool) -> None:
     running = (
-        _owned(app.store).migrate(
+        _owned(app._store).migrate(
             dry_run=dry_run, worker_role=roles.worker, producer_roles=roles.producers
         )
         if any(roles)
-        else app.store.migrate(dry_run=dry_run)
+        else app._store.migrate(dry_run=dry_run)
     )
-    migrations = app.portal.run(running, "rowlock migrate")
+    migrations = app._portal.run(running, "rowlock migrate")
     if as_json:
         listed = [{"version": each.version, "name": each.name} for each in migrations]
         print_json(

@@ -117,7 +117,7 @@ async def _run(app: App, worker: Worker) -> int:
     StopSignals(worker.stop)
     worker.check()  # first, as the opening makes a file where there is none
     await app.open()
-    if app.store.is_new:
+    if app._store.is_new:
         logger.warning("%s is new and empty: no job was here before.", app.url)
     try:
         abandoned = await worker.run()

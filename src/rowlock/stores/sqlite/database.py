@@ -46,9 +46,9 @@ class Database:
         self, path: str, *, synchronous: str, clock: Clock, trace: Trace | None
     ) -> None:
         self.path = path
-        self.is_new = False
-        self.grace = Grace(clock)
-        self.news = News(clock, self._hurry)
+        self.is_new: bool = False
+        self.grace: Grace = Grace(clock)
+        self.news: News = News(clock, self._hurry)
         self._synchronous = synchronous
         self._clock = clock
         self._trace = trace

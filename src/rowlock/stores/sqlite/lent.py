@@ -42,7 +42,7 @@ class SQLiteLent:
         if isinstance(connection, sqlite3.Connection):
             msg = (
                 "A sqlite3.Connection is synchronous, so it can't be lent to an awaited"
-                " enqueue: call enqueue_sync with it."
+                " enqueue: call enqueue_sync (or enqueue_many_sync) with it."
             )
             raise WrongConnection(msg)
         del jobs

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._job import Status
-from rowlock._store import Filter, Page, QueueStats, Stats
+from rowlock._store import Filter, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 
@@ -65,6 +65,24 @@ def list_jobs(
     limit: int,
 ) -> Page:
     """Read a page of jobs that fit, newest first."""
+    # One more tells whether another page follows.
+    found = search(connection, now, where, after=after, limit=limit + 1)
+    ids = found[:limit]
+    return Page(
+        jobs=get(connection, now, ids),
+        after=ids[-1] if ids and len(found) > limit else None,
+    )
+
+
+def search(
+    connection: sqlite3.Connection,
+    now: int,
+    where: Filter,
+    *,
+    after: int | None,
+    limit: int,
+) -> tuple[int, ...]:
+    """Give the ids of jobs that fit, newest first, and read none of them."""
     found = connection.execute(
         SQL[_listing(where)],
         {
@@ -79,15 +97,10 @@ def list_jobs(
                 else now - rows.to_span(where.older_than)
             ),
             "after": after,
-            # One more tells whether another page follows.
-            "limit": limit + 1,
+            "limit": limit,
         },
     ).fetchall()
-    ids = [job_id for (job_id,) in found[:limit]]
-    return Page(
-        jobs=get(connection, now, ids),
-        after=ids[-1] if ids and len(found) > limit else None,
-    )
+    return tuple(job_id for (job_id,) in found)
 
 
 def _listing(where: Filter) -> str:
@@ -134,9 +147,11 @@ def stats(connection: sqlite3.Connection, now: int) -> Stats:
         )
     workers = connection.execute(SQL["live_workers"], {"now": now}).fetchall()
     pauses = connection.execute(SQL["pausing"], {"now": now}).fetchall()
+    tasks = connection.execute(SQL["due_tasks"], {"now": now}).fetchall()
     return Stats(
         now=rows.instant(now),
         queues=tuple(queues),
         workers=tuple(rows.worker(row) for row in workers),
         pauses=tuple(rows.pause(row) for row in pauses),
+        tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
     )

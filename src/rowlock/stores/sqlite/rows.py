@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rowlock._durations import iso as write_instant
 from rowlock._job import JSON, Claim, ClaimKey, Job, Status
 from rowlock._store import Pause, WorkerInfo
 
@@ -47,7 +48,7 @@ def maybe_instant(micros: int | None) -> datetime | None:
 
 def iso(micros: int) -> str:
     """Write an instant as the view shows it."""
-    return instant(micros).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return write_instant(instant(micros))
 
 
 def to_json(value: JSON) -> str:

@@ -245,6 +245,14 @@ class SQLiteStore:
             partial(read.list_jobs, where=where, after=after, limit=limit)
         )
 
+    async def search(
+        self, where: Filter, *, after: int | None = None, limit: int
+    ) -> Sequence[int]:
+        """Give the ids of jobs that fit; see `Searchable.search`."""
+        return await self._database.read(
+            partial(read.search, where=where, after=after, limit=limit)
+        )
+
     async def register(
         self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
     ) -> None:

@@ -63,9 +63,9 @@ class Work(Generic[R]):
         peek: Run[R | Pending] | None = None,
         news: bool = False,
     ) -> None:
-        self.run = run
-        self.peek = peek
-        self.news = news
+        self.run: Run[R] | None = run
+        self.peek: Run[R | Pending] | None = peek
+        self.news: bool = news
         self.future: Future[R] = Future()
 
 

@@ -1,0 +1,219 @@
+"""What anybody may ask of the jobs: one, many, what became of one, how many."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any
+
+from rowlock._durations import to_delay
+from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
+from rowlock._job import Job, Status, check_id
+from rowlock._options import check_count, check_name
+from rowlock._store import Filter, Page, Stats, Store
+from rowlock._sync import Portal
+from rowlock._task import Task, check_task
+
+# How often `wait` looks: soon at first, as most jobs are short, then seldom.
+FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
+
+
+class Reading:
+    """The questions that an app answers."""
+
+    _store: Store
+    _portal: Portal
+
+    async def get(self, job_id: int) -> Job:
+        """
+        Read one job.
+
+        Raises:
+            JobNotFound: it was deleted, pruned, or never existed.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> asyncio.run(App("sqlite://").get(17))
+            Traceback (most recent call last):
+            ...
+            rowlock.JobNotFound: There is no job 17.
+        """
+        check_id(job_id)
+        await self._store.open()
+        jobs = await self._store.get([job_id])
+        if not jobs:
+            raise JobNotFound(job_id)
+        return jobs[0]
+
+    def get_sync(self, job_id: int) -> Job:
+        """
+        Do what `get` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").get_sync(17)
+            Traceback (most recent call last):
+            ...
+            rowlock.JobNotFound: There is no job 17.
+        """
+        return self._portal.run(self.get(job_id), "app.get")
+
+    async def list(
+        self, where: Filter | None = None, *, after: int | None = None, limit: int = 100
+    ) -> Page:
+        """
+        Read the jobs that fit, newest first, a page at a time.
+
+        `after` is what the page before said; its `after` is None at the end.
+
+            >>> import asyncio
+            >>> from rowlock import App, Filter, Status
+            >>> asyncio.run(App("sqlite://").list(Filter(status=Status.FAILED))).jobs
+            ()
+        """
+        check_count(limit, "limit=")
+        if after is not None:
+            check_id(after)
+        await self._store.open()
+        return await self._store.list(where or Filter(), after=after, limit=limit)
+
+    def list_sync(
+        self, where: Filter | None = None, *, after: int | None = None, limit: int = 100
+    ) -> Page:
+        """
+        Do what `list` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").list_sync().jobs
+            ()
+        """
+        return self._portal.run(self.list(where, after=after, limit=limit), "app.list")
+
+    async def find(
+        self, task: str | Task[..., Any], idempotency_key: str
+    ) -> Job | None:
+        """
+        Find the job of a task that has this idempotency key.
+
+        Of several it is the one that holds the key, as it is unfinished; else the
+        newest. None where there is none, or none is left.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.options(idempotency_key="Ada").enqueue_sync("Ada")
+            1
+            >>> app.find_sync(greet, "Ada").status.value
+            'pending'
+        """
+        name, key = check_task(task), check_name(idempotency_key, "idempotency_key=")
+        await self._store.open()
+        newest = await self._newest(Filter(task=name, idempotency_key=key))
+        if newest is None or not newest.status.is_final:
+            return newest
+        # An older one may hold the key, where it was replayed after the newest ended.
+        for status in (Status.PENDING, Status.RUNNING):
+            where = Filter(task=name, idempotency_key=key, status=status)
+            if (holder := await self._newest(where)) is not None:
+                return holder
+        return newest
+
+    def find_sync(self, task: str | Task[..., Any], idempotency_key: str) -> Job | None:
+        """
+        Do what `find` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").find_sync("greet", "Ada")
+        """
+        return self._portal.run(self.find(task, idempotency_key), "app.find")
+
+    async def wait(self, job_id: int, timeout: float | timedelta) -> Job:
+        """
+        Wait until a job has finished, however it ended, and read it.
+
+        It looks soon at first, then every 2 s; an outage of the store is waited out.
+        `timeout` is in seconds or a `timedelta`, on this machine's clock. A dead letter
+        is an end too: look at `.status`, or at `.result` and `.last_error`.
+
+        Raises:
+            JobUnfinished: it hasn't ended within `timeout`; it goes on. A
+                `TimeoutError`, too.
+            JobNotFound: it was deleted, pruned (a retention of 0 keeps nothing), or
+                never existed.
+            StoreUnavailable: the store was away when the time was over.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def double(n: int) -> int:
+            ...     return 2 * n
+            >>> async def main() -> None:
+            ...     async with app, app.worker():
+            ...         job = await app.wait(await double.enqueue(21), timeout=10)
+            ...         print(job.status.value, job.result)
+            >>> asyncio.run(main())
+            succeeded 42
+        """
+        check_id(job_id)
+        wait_s = to_delay(timeout, "timeout=").total_seconds()
+        until, pause_s = time.monotonic() + wait_s, FIRST_LOOK_S
+        while True:
+            found: Job | StoreUnavailable
+            try:
+                found = await self.get(job_id)
+            except StoreUnavailable as error:
+                found = error
+            if isinstance(found, Job) and found.status.is_final:
+                return found
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                if isinstance(found, Job):
+                    raise JobUnfinished(job_id, found.status, wait_s)
+                raise found
+            await asyncio.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, LAST_LOOK_S)
+
+    def wait_sync(self, job_id: int, timeout: float | timedelta) -> Job:
+        """
+        Do what `wait` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> app.wait_sync(greet.enqueue_sync("Ada"), timeout=0)
+            Traceback (most recent call last):
+            ...
+            rowlock.JobUnfinished: Job 1 was still pending after 0 s: wait longer, or \
+look at it again with app.get(1).
+        """
+        return self._portal.run(self.wait(job_id, timeout), "app.wait")
+
+    async def stats(self) -> Stats:
+        """
+        Count jobs by queue and status, and name the live workers.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> asyncio.run(App("sqlite://").stats()).queues
+            ()
+        """
+        await self._store.open()
+        return await self._store.stats()
+
+    def stats_sync(self) -> Stats:
+        """
+        Do what `stats` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").stats_sync().workers
+            ()
+        """
+        return self._portal.run(self.stats(), "app.stats")
+
+    async def _newest(self, where: Filter) -> Job | None:
+        page = await self._store.list(where, limit=1)
+        return page.jobs[0] if page.jobs else None

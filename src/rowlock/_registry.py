@@ -1,0 +1,134 @@
+"""The registry of an app: its tasks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any, ParamSpec, TypeVar, overload
+
+from rowlock._errors import TaskNotFound
+from rowlock._options import (
+    TaskOptions,
+    check_count,
+    check_errors,
+    check_name,
+    check_priority,
+    check_timeout,
+)
+from rowlock._retry import BackoffLike, BackoffRule, to_backoff
+from rowlock._task import Door, Task, duplicate, name_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Registry:
+    """The tasks of an app, and the defaults that they share."""
+
+    max_attempts: int
+    backoff: BackoffRule
+    timeout: float
+    tasks: dict[str, Task[..., Any]]
+    _door: Door
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: float | timedelta | None = None,
+        backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
+        dead_on: Iterable[type[Exception]] = (),
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(
+        self,
+        function: Callable[P, R] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        max_attempts: int | None = None,
+        timeout: float | timedelta | None = None,
+        backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
+        dead_on: Iterable[type[Exception]] = (),
+    ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
+        """
+        Register a function, plain or async, as a task.
+
+        Its name is the function's own unless `name` says another, so that moving code
+        orphans no jobs. `dead_on` names the exceptions that no retry can help:
+        a dead letter at once. What is None is the app's own.
+
+        Raises:
+            DuplicateTask: another function has that name already.
+            InvalidTask: the function can't be a task; the message says why.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task(queue="mail", max_attempts=5)
+            ... async def send_receipt(order_id: int) -> None: ...
+            >>> app.tasks["send_receipt"].defaults.queue
+            'mail'
+        """
+        options = TaskOptions(
+            queue=check_name(queue, "queue="),
+            priority=check_priority(priority, "priority="),
+            max_attempts=self.max_attempts
+            if max_attempts is None
+            else check_count(max_attempts, "max_attempts="),
+            timeout=self.timeout
+            if timeout is None
+            else check_timeout(timeout, "timeout="),
+            backoff=self.backoff if backoff is None else _rule(backoff),
+            dead_on=check_errors(dead_on, "dead_on="),
+        )
+
+        def register(function: Callable[P, R]) -> Task[P, R]:
+            task_name = name_of(function) if name is None else name
+            task = Task(function, self._door, task_name, options)
+            if task.name in self.tasks:
+                raise duplicate(task, self.tasks[task.name])
+            self.tasks[task.name] = task
+            return task
+
+        return register if function is None else register(function)
+
+    def find_task(self, name: str) -> Task[..., Any]:
+        """
+        Find a registered task by name.
+
+        Raises:
+            TaskNotFound: the message names the nearest one.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").find_task("x")
+            Traceback (most recent call last):
+            ...
+            rowlock.TaskNotFound: This app has no task 'x'; it has none at all.
+        """
+        if name in self.tasks:
+            return self.tasks[name]
+        near = get_close_matches(name, self.tasks, n=1)
+        known = (
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"it has {', '.join(sorted(self.tasks))}."
+            if self.tasks
+            else "it has none at all."
+        )
+        msg = f"This app has no task {name!r}; {known}"
+        raise TaskNotFound(name, msg)
+
+
+def _rule(backoff: BackoffLike | Callable[[int], float | timedelta]) -> BackoffRule:
+    return backoff if callable(backoff) else to_backoff(backoff, "backoff=")

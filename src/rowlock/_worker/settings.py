@@ -1,0 +1,48 @@
+"""What the parts of one worker share, and nobody changes while it works."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rowlock._clock import Clock
+    from rowlock._extensions import Extensions
+    from rowlock._store import Retention, Store
+    from rowlock._task import Task
+
+
+def _new_id() -> str:
+    return f"w-{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """
+    One worker's settings, and what its app lends it.
+
+    `queues` None is every queue; `timeout` is the app's, in seconds. The `worker`'s id
+    is new at each start.
+    """
+
+    store: Store
+    extensions: Extensions
+    clock: Clock
+    tasks: Mapping[str, Task[..., Any]]
+    queues: tuple[str, ...] | None
+    concurrency: int
+    lease: timedelta
+    timeout: float
+    shutdown_timeout: timedelta
+    safety_interval: timedelta
+    retention: Retention
+    max_payload: int
+    worker: str = field(default_factory=_new_id)
+
+    @property
+    def lease_s(self) -> float:
+        """The lease in seconds."""
+        return self.lease.total_seconds()

@@ -1,0 +1,92 @@
+"""
+What happens, one frozen dataclass an event: what `App.listen` tells, and logs show.
+
+    def count(event: Event) -> None:
+        if isinstance(event, AttemptFailed):
+            failures.labels(task=event.task).inc()
+
+    app.listen(count)
+
+`Ending` is what `App.follow` is given, and `AttemptFilter` names the attempt in the
+records that a handler logs.
+"""
+
+from __future__ import annotations
+
+from rowlock._events import (
+    AttemptEvent,
+    AttemptFailed,
+    AttemptReleased,
+    AttemptSnoozed,
+    AttemptStarted,
+    AttemptStuck,
+    AttemptSucceeded,
+    ClaimLapsed,
+    ClaimRecovered,
+    ClaimRefused,
+    Event,
+    JobCancelled,
+    JobDeadLettered,
+    JobDuplicate,
+    JobEnqueued,
+    JobEvent,
+    JobsCancelled,
+    JobsDeleted,
+    JobsMoved,
+    JobsReplayed,
+    OperatorEvent,
+    OutcomeDropped,
+    PauseBegan,
+    PauseEnded,
+    ResultDropped,
+    SignalSwallowed,
+    StoreAway,
+    StoreBack,
+    TasksUnserved,
+    UpkeepDone,
+    WorkerDraining,
+    WorkerEvent,
+    WorkerStarted,
+    WorkerStopped,
+)
+from rowlock._job import Ending
+from rowlock._log import AttemptFilter
+
+__all__ = [
+    "AttemptEvent",
+    "AttemptFailed",
+    "AttemptFilter",
+    "AttemptReleased",
+    "AttemptSnoozed",
+    "AttemptStarted",
+    "AttemptStuck",
+    "AttemptSucceeded",
+    "ClaimLapsed",
+    "ClaimRecovered",
+    "ClaimRefused",
+    "Ending",
+    "Event",
+    "JobCancelled",
+    "JobDeadLettered",
+    "JobDuplicate",
+    "JobEnqueued",
+    "JobEvent",
+    "JobsCancelled",
+    "JobsDeleted",
+    "JobsMoved",
+    "JobsReplayed",
+    "OperatorEvent",
+    "OutcomeDropped",
+    "PauseBegan",
+    "PauseEnded",
+    "ResultDropped",
+    "SignalSwallowed",
+    "StoreAway",
+    "StoreBack",
+    "TasksUnserved",
+    "UpkeepDone",
+    "WorkerDraining",
+    "WorkerEvent",
+    "WorkerStarted",
+    "WorkerStopped",
+]

@@ -1,0 +1,161 @@
+"""An enqueue that nobody awaits: told at once, and no hindrance where it is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from rowlock import App, PayloadError
+
+
+@pytest.fixture
+def app() -> App:
+    """An app in memory."""
+    app = App("sqlite://")
+
+    @app.task
+    def note(number: int = 0) -> None: ...
+
+    return app
+
+
+def dropped(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    gc.collect()
+    return [record for record in caplog.records if "without await" in record.msg]
+
+
+def test_a_dropped_enqueue_is_an_error_that_says_what_to_write(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.tasks["note"].enqueue(number=17)  # type: ignore[unused-coroutine]  # the trap
+    line = sys._getframe().f_lineno - 1
+
+    (record,) = dropped(caplog)
+    assert (record.name, record.levelno) == ("rowlock", logging.ERROR)
+    assert record.getMessage() == (
+        f"note.enqueue(...) was called without await at {__file__}:{line}: nothing was"
+        " enqueued. Write `await note.enqueue(...)`, or note.enqueue_sync(...) in"
+        " synchronous code."
+    )
+    assert not app.list_sync().jobs
+
+
+def test_so_is_one_with_options_and_one_of_many(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.tasks["note"].options(delay=1).enqueue()  # type: ignore[unused-coroutine]
+    app.enqueue_many([app.tasks["note"].job()])  # type: ignore[unused-coroutine]
+
+    told = [record.getMessage() for record in dropped(caplog)]
+    assert told[0].startswith("note.enqueue(...) was called without await")
+    assert "app.enqueue_many_sync(...) in synchronous code" in told[1]
+
+
+AWAITED: dict[str, Callable[[Coroutine[Any, Any, object]], Coroutine[Any, Any, Any]]]
+
+
+async def _await(call: Coroutine[Any, Any, object]) -> object:
+    return await call
+
+
+async def _create_task(call: Coroutine[Any, Any, object]) -> object:
+    return await asyncio.create_task(call, name="enqueueing")
+
+
+async def _gather(call: Coroutine[Any, Any, object]) -> object:
+    return (await asyncio.gather(call))[0]
+
+
+async def _wait_for(call: Coroutine[Any, Any, object]) -> object:
+    return await asyncio.wait_for(call, 10)
+
+
+async def _task_group(call: Coroutine[Any, Any, object]) -> object:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(call)
+    return task.result()
+
+
+async def _shield(call: Coroutine[Any, Any, object]) -> object:
+    return await asyncio.shield(call)
+
+
+async def _threadsafe(call: Coroutine[Any, Any, object]) -> object:
+    loop = asyncio.get_running_loop()
+    future = asyncio.run_coroutine_threadsafe(call, loop)
+    return await asyncio.wrap_future(future)
+
+
+AWAITED = {
+    function.__name__: function
+    for function in (
+        _await,
+        _create_task,
+        _gather,
+        _wait_for,
+        _task_group,
+        _shield,
+        _threadsafe,
+    )
+}
+
+
+@pytest.mark.parametrize("how", AWAITED)
+async def test_it_is_awaited_like_any_coroutine(
+    app: App, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await AWAITED[how](app.tasks["note"].enqueue(number=1)) == 1
+    assert await AWAITED[how](app.enqueue_many([app.tasks["note"].job()])) == [2]
+
+    assert not dropped(caplog)
+
+
+def test_asyncio_runs_it(app: App) -> None:
+    assert asyncio.run(app.tasks["note"].enqueue()) == 1
+
+
+async def test_frameworks_take_it_for_a_coroutine_function(app: App) -> None:
+    call = app.tasks["note"].enqueue()
+
+    assert asyncio.iscoroutine(call)
+    assert inspect.isawaitable(call)
+    assert asyncio.iscoroutinefunction(app.tasks["note"].enqueue)
+    assert asyncio.iscoroutinefunction(app.enqueue_many)
+    assert repr(call).startswith("<call of note.enqueue at ")
+    assert await call == 1
+
+
+async def test_a_task_shows_what_it_does(app: App) -> None:
+    task = asyncio.create_task(app.tasks["note"].enqueue())
+
+    assert "note.enqueue" in repr(task)
+    await task
+
+
+async def test_one_that_was_cancelled_before_it_began_was_not_dropped(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = asyncio.create_task(app.tasks["note"].enqueue())
+    task.cancel()
+    await asyncio.wait({task})
+
+    closed = app.tasks["note"].enqueue()
+    closed.close()
+    del closed, task
+
+    assert not dropped(caplog)
+    assert not (await app.list()).jobs
+
+
+async def test_a_refusal_comes_where_it_is_awaited(app: App) -> None:
+    call = app.tasks["note"].enqueue(number="x")
+
+    with pytest.raises(PayloadError, match="number"):
+        await call
