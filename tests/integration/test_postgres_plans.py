@@ -52,6 +52,7 @@ OTHERS = {
         "applied_migrations",
         "create_migrations",
         "create_schema",
+        "drop_schema",
         "drop_worker",
         "has_migrations",
         "has_schema",
