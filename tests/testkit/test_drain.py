@@ -110,7 +110,11 @@ async def test_failures_are_collected_where_they_are_not_raised(app: App) -> Non
     drained = await drain(app, raises=False)
 
     assert (drained.retried, drained.snoozed, drained.failed) == (2, 1, 1)
-    assert [type(each) for each in drained.errors] == [LookupError, Retry, Unrecoverable]
+    assert [type(each) for each in drained.errors] == [
+        LookupError,
+        Retry,
+        Unrecoverable,
+    ]
     assert [ran.run_at is None for ran in drained.ran] == [False, False, False, True]
 
 
@@ -196,7 +200,7 @@ async def test_a_job_that_enqueues_itself_ends_in_an_error(app: App) -> None:
 
     await again.enqueue()
 
-    with pytest.raises(AssertionError, match="ran 20 attempts .* were of again"):
+    with pytest.raises(AssertionError, match=r"ran 20 attempts .* were of again"):
         await drain(app, limit=20)
 
     counts = (await app.stats()).queues[0].counts
@@ -216,7 +220,7 @@ async def test_a_timeout_strikes_and_is_raised(app: App, kind: str) -> None:
 
     await (sleep if kind == "async" else block).enqueue()
 
-    with pytest.raises(HandlerFailed, match="TimeoutError: .* timeout of 0.05 s"):
+    with pytest.raises(HandlerFailed, match=r"TimeoutError: .* timeout of 0.05 s"):
         await drain(app)
 
 
