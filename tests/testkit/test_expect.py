@@ -43,15 +43,21 @@ async def test_arguments_are_a_subset_as_the_handler_gets_them(app: App) -> None
     order, to = UUID(int=7), Address("Ulm", {"street": "A 1"})
     await ship.enqueue(order, WHEN, to, extra={"a": {"x": 1, "y": 2}})
 
-    for args in (
+    right: list[dict[str, object]] = [
         {},
         {"order": order, "when": WHEN},
         {"to": to},
         {"extra": {"a": {"x": 1}}},
         {"order": str(order), "to": {"city": "Ulm"}},  # as JSON
-    ):
+    ]
+    for args in right:
         assert len(await assert_enqueued(app, ship, args=args)) == 1
-    for args in ({"order": UUID(int=8)}, {"extra": {"a": {"z": 1}}}, {"foo": None}):
+    wrong: list[dict[str, object]] = [
+        {"order": UUID(int=8)},
+        {"extra": {"a": {"z": 1}}},
+        {"unknown": None},
+    ]
+    for args in wrong:
         await refute_enqueued(app, ship, args=args)
 
 
