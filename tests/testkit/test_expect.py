@@ -89,6 +89,8 @@ async def test_everything_that_may_be_said_counts(app: App, clock: FakeClock) ->
         await assert_enqueued(app, ship, colour="red")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="count="):
         await assert_enqueued(app, ship, count=-1)
+    with pytest.raises(UsageError, match="args="):
+        await assert_enqueued(app, ship, args=[1])  # type: ignore[arg-type]
 
 
 async def test_a_job_counts_whatever_became_of_it(app: App) -> None:
@@ -198,3 +200,12 @@ def test_synchronous_code_asserts_too(database_url: str) -> None:
     with pytest.raises(AssertionError):
         refute_enqueued_sync(app, ship)
     app.close_sync()
+
+
+def test_a_plain_test_that_awaits_nothing_does_not_pass(database_url: str) -> None:
+    app = App(database_url)
+
+    with pytest.raises(UsageError, match=r"write assert_enqueued_sync\(\.\.\.\)"):
+        assert_enqueued(app, "ship")  # type: ignore[unused-coroutine]
+    with pytest.raises(UsageError, match=r"write refute_enqueued_sync\(\.\.\.\)"):
+        refute_enqueued(app, "ship")  # type: ignore[unused-coroutine]

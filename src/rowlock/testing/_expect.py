@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -36,14 +36,14 @@ class Expected(TypedDict, total=False):
     idempotency_key: str
 
 
-async def assert_enqueued(
+def assert_enqueued(
     app: App,
     task: str | Task[..., Any],
     *,
     count: int | None = None,
     within: float | timedelta = 0,
     **expected: Unpack[Expected],
-) -> Sequence[Job]:
+) -> Coroutine[Any, Any, Sequence[Job]]:
     """
     See that a job was enqueued, whatever became of it; returns those that fit.
 
@@ -54,6 +54,7 @@ async def assert_enqueued(
 
     Raises:
         AssertionError: it says what was enqueued instead, and what is nearest.
+        UsageError: no loop runs here, so that nobody would await it.
 
         >>> import asyncio
         >>> from rowlock import App
@@ -66,17 +67,8 @@ async def assert_enqueued(
         >>> asyncio.run(test())
     """
     __tracebackhide__ = True
-    expectation = _Expectation(app, task, expected)
-    _check_count(count)
-    until = time.monotonic() + to_delay(within, "within=").total_seconds()
-    while True:
-        jobs = await _all_jobs(app)
-        fitting = [job for job in jobs if not expectation.differences(job)]
-        if (len(fitting) == count) if count is not None else fitting:
-            return fitting
-        if time.monotonic() >= until:
-            raise AssertionError(expectation.missing(jobs, fitting, count))
-        await asyncio.sleep(_LOOK_S)
+    _refuse_off_loop("assert_enqueued")
+    return _found(_Expectation(app, task, expected), _check_count(count), within)
 
 
 def assert_enqueued_sync(
@@ -100,17 +92,17 @@ def assert_enqueued_sync(
         AssertionError: No job of 'greet' was enqueued. Nothing was enqueued at all.
     """
     __tracebackhide__ = True
-    call = assert_enqueued(app, task, count=count, within=within, **expected)
+    call = _found(_Expectation(app, task, expected), _check_count(count), within)
     return app._portal.run(call, "assert_enqueued")
 
 
-async def refute_enqueued(
+def refute_enqueued(
     app: App,
     task: str | Task[..., Any],
     *,
     within: float | timedelta = 0,
     **expected: Unpack[Expected],
-) -> None:
+) -> Coroutine[Any, Any, None]:
     """
     See that no such job was enqueued.
 
@@ -119,22 +111,17 @@ async def refute_enqueued(
 
     Raises:
         AssertionError: one was; it says which.
+        UsageError: no loop runs here, so that nobody would await it.
 
         >>> import asyncio
         >>> from rowlock import App
-        >>> app = App("sqlite://")
-        >>> asyncio.run(refute_enqueued(app, "greet", args={"name": "Ada"}))
+        >>> async def test() -> None:
+        ...     await refute_enqueued(App("sqlite://"), "greet", args={"name": "Ada"})
+        >>> asyncio.run(test())
     """
     __tracebackhide__ = True
-    expectation = _Expectation(app, task, expected)
-    until = time.monotonic() + to_delay(within, "within=").total_seconds()
-    while True:
-        jobs = await _all_jobs(app)
-        if found := [job for job in jobs if not expectation.differences(job)]:
-            raise AssertionError(expectation.unwanted(found))
-        if time.monotonic() >= until:
-            return
-        await asyncio.sleep(_LOOK_S)
+    _refuse_off_loop("refute_enqueued")
+    return _not_found(_Expectation(app, task, expected), within)
 
 
 def refute_enqueued_sync(
@@ -151,7 +138,7 @@ def refute_enqueued_sync(
         >>> refute_enqueued_sync(App("sqlite://"), "greet")
     """
     __tracebackhide__ = True
-    call = refute_enqueued(app, task, within=within, **expected)
+    call = _not_found(_Expectation(app, task, expected), within)
     app._portal.run(call, "refute_enqueued")
 
 
@@ -161,13 +148,17 @@ class _Expectation:
     def __init__(
         self, app: App, task: str | Task[..., Any], expected: Expected
     ) -> None:
-        self._app = app
+        self.app = app
         self._task = check_task(task)
         if unknown := expected.keys() - Expected.__annotations__.keys():
             known = ", ".join(Expected.__annotations__)
             msg = f"Nothing is known of {min(unknown)!r}; there are {known}, and count."
             raise UsageError(msg)
         self._expected: dict[str, Any] = dict(expected)
+        if not isinstance(expected.get("args", {}), Mapping):
+            given = expected["args"]
+            msg = f"args= takes arguments by name, as in {{'n': 1}}, not {given!r}."
+            raise UsageError(msg)
         if "status" in expected:
             self._expected["status"] = check_status(expected["status"])
         if "delay" in expected:
@@ -182,7 +173,7 @@ class _Expectation:
         found: list[str] = []
         for name, value in self._expected.items():
             if name == "args":
-                found += _misfits(value, _arguments(self._app, job), job.payload)
+                found += _misfits(value, _arguments(self.app, job), job.payload)
             elif (actual := _actual(job, name)) != value:
                 found.append(f"its {name} is {_shown(actual)}, not {_shown(value)}")
         return found
@@ -224,9 +215,36 @@ class _Expectation:
         return f" with {', '.join(told)}" if told else ""
 
     def _hint(self) -> str:
-        if self._app.tasks and self._task not in self._app.tasks:
+        if self.app.tasks and self._task not in self.app.tasks:
             return f"This app has no task {self._task!r}."
         return ""
+
+
+async def _found(
+    expectation: _Expectation, count: int | None, within: float | timedelta
+) -> Sequence[Job]:
+    __tracebackhide__ = True
+    until = time.monotonic() + to_delay(within, "within=").total_seconds()
+    while True:
+        jobs = await _all_jobs(expectation.app)
+        fitting = [job for job in jobs if not expectation.differences(job)]
+        if (len(fitting) == count) if count is not None else fitting:
+            return fitting
+        if time.monotonic() >= until:
+            raise AssertionError(expectation.missing(jobs, fitting, count))
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _not_found(expectation: _Expectation, within: float | timedelta) -> None:
+    __tracebackhide__ = True
+    until = time.monotonic() + to_delay(within, "within=").total_seconds()
+    while True:
+        jobs = await _all_jobs(expectation.app)
+        if found := [job for job in jobs if not expectation.differences(job)]:
+            raise AssertionError(expectation.unwanted(found))
+        if time.monotonic() >= until:
+            return
+        await asyncio.sleep(_LOOK_S)
 
 
 async def _all_jobs(app: App) -> list[Job]:
@@ -301,8 +319,20 @@ def _jobs(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
 
 
-def _check_count(count: object) -> None:
-    # None at all is `refute_enqueued`.
-    if count is not None and (not isinstance(count, int) or count < 0):
+def _check_count(count: int | None) -> int | None:
+    if count is not None and count < 0:
         msg = f"count= is a whole number of 0 or more, not {count!r}."
         raise UsageError(msg)
+    return count
+
+
+def _refuse_off_loop(name: str) -> None:
+    # A plain test that calls it would pass, whatever was enqueued.
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        msg = (
+            f"{name}(...) looks at nothing until it is awaited, and no event loop runs"
+            f" here: write {name}_sync(...) in a plain test."
+        )
+        raise UsageError(msg) from None
