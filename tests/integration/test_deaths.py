@@ -13,7 +13,7 @@ from tests.endings import finished
 from tests.integration import ledger
 from tests.journal import Journal
 from tests.programs import chance
-from tests.workers import Workers
+from tests.workers import START_S, Workers
 
 LABELS = ("one", "two", "three")
 
@@ -31,7 +31,7 @@ async def test_killed_workers_lose_no_job_and_write_no_outcome_of_a_lost_claim(
     tasks = [app.find_task(name) for name in ("gamble", "gamble_in_thread")]
     start = partial(workers.launch, "chance", concurrency=concurrency, lease=2)
     frozen, *processes = [start(label) for label in ("frozen", *LABELS)]
-    await workers.until("worker.started", count=4, within=20)
+    await workers.until("worker.started", count=4, within=START_S)
     ids = await app.enqueue_many(tasks[n % 2].job() for n in range(jobs))
 
     choose = random.Random(jobs)

@@ -1,15 +1,27 @@
 -- Deletes jobs that ended before the age for their status, the oldest first (laws 12,
--- 13), where a partition can't be dropped whole. Needs history_finished. Locks the rows,
--- and passes by those that are locked.
-WITH old AS MATERIALIZED (
+-- 13), where their day isn't dropped whole: from an instant on. An age of a day or more
+-- counts in whole days, so that what a drop will take isn't deleted before. Needs
+-- history_finished. Locks the rows, and passes by those that are locked.
+WITH aged AS MATERIALIZED (
+    SELECT
+        array_agg(
+            CASE WHEN kept.age < interval '1 day' THEN {now} - kept.age
+                ELSE date_trunc('day', {now} - kept.age, 'UTC') - interval '1 microsecond'
+            END
+            ORDER BY kept.place
+        ) AS until
+    FROM (
+        SELECT micros * interval '1 microsecond', place
+        FROM unnest(ARRAY[%(succeeded)s::bigint, %(cancelled)s::bigint])
+            WITH ORDINALITY AS each (micros, place)
+    ) AS kept (age, place)
+),
+old AS MATERIALIZED (
     SELECT id, finished_at FROM {schema}.history
-    WHERE (
-            status = 'succeeded'
-            AND finished_at <= {now} - %(succeeded)s::bigint * interval '1 microsecond'
-        )
-        OR (
-            status = 'cancelled'
-            AND finished_at <= {now} - %(cancelled)s::bigint * interval '1 microsecond'
+    WHERE finished_at >= coalesce(%(since)s::timestamptz, '-infinity')
+        AND (
+            (status = 'succeeded' AND finished_at <= (SELECT until[1] FROM aged))
+            OR (status = 'cancelled' AND finished_at <= (SELECT until[2] FROM aged))
         )
     ORDER BY finished_at
     LIMIT %(limit)s::bigint
