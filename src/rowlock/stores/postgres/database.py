@@ -258,7 +258,9 @@ class Database:
             return
         with self._lock:
             if self.is_open and (self._listener is None or not self._listener.is_live):
-                self._listener = Listener(self._connect_to_listen, self._heard)
+                self._listener = Listener(
+                    self._connect_to_listen, self._heard, self.news.tell
+                )
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""
