@@ -105,6 +105,22 @@ def each_postgres(
 
 
 @pytest.fixture
+def each_url(each_postgres: Databases) -> Iterator[str]:
+    """The URL of a database of this test there, a clone of the template."""
+    url = each_postgres.clone()
+    yield url
+    each_postgres.drop(url)
+
+
+@pytest.fixture
+def each_empty_url(each_postgres: Databases) -> Iterator[str]:
+    """The URL of a database with nothing in it there."""
+    url = each_postgres.empty()
+    yield url
+    each_postgres.drop(url)
+
+
+@pytest.fixture
 def own_cluster() -> Iterator[OwnCluster]:
     """Start servers for this test alone."""
     with skipped_without_postgres():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from .command_line import SHOP, Command
@@ -39,3 +41,10 @@ def start(folder: Path) -> Iterator[type[Command]]:  # noqa: ARG001 - it runs th
     yield Command
     for command in Command.started:
         command.kill()
+
+
+@pytest.fixture
+def own(each_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """A user's connection to the test's database, in autocommit."""
+    with psycopg.connect(each_url, autocommit=True) as own:
+        yield own

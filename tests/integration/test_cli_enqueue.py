@@ -128,6 +128,7 @@ def test_an_unknown_task_is_not_found_and_the_nearest_named() -> None:
         ('{"times": NaN}', "it holds NaN"),
         ('{"name": "a", "name": "b"}', "has 'name' twice"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"name": ' + "9" * 4301 + "}", "a number that Python won't read"),
         ('{"name": 3}', "`$.name` doesn't fit"),
         ('{"nome": "Ada"}', "doesn't fit"),
         ("{}", "doesn't fit"),

@@ -179,6 +179,7 @@ def test_replay_answers_for_each_id_and_runs_it_again() -> None:
             "done": False,
             "status": "succeeded",
             "blocked_by": None,
+            "is_locked": False,
             "answer": "already succeeded",
         },
         {
@@ -186,6 +187,7 @@ def test_replay_answers_for_each_id_and_runs_it_again() -> None:
             "done": True,
             "status": "pending",
             "blocked_by": None,
+            "is_locked": False,
             "answer": "done",
         },
     ]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowlock._errors import StoreError
+from rowlock._store import Migration
 from rowlock.stores.postgres import notify, rows
 from rowlock.stores.postgres.bounds import Arrival, Line
 from rowlock.stores.postgres.enqueue import portions
@@ -19,8 +20,8 @@ from rowlock.stores.postgres.statements import (
     GIVEN_NOW,
     SERVERS_NOW,
     channel,
-    script,
     statements,
+    text_of,
 )
 from tests.cluster.databases import Databases
 
@@ -160,7 +161,11 @@ def test_a_channel_is_a_name_that_postgres_does_not_cut() -> None:
 
 
 def test_slots_of_a_migration_are_quoted() -> None:
-    text = script("SELECT {schema_name} FROM {schema}.jobs", 'it\'s "mine"')
+    jobs = Migration(
+        version=1, name="jobs", sql="SELECT {schema_name} FROM {schema}.jobs"
+    )
+
+    text = text_of(jobs, 'it\'s "mine"')
 
     assert text == 'SELECT \'it\'\'s "mine"\' FROM "it\'s ""mine""".jobs'
 

@@ -91,7 +91,10 @@ async def test_an_app_closed_under_its_worker_is_opened_again(
             later = await other.tasks["wait"].enqueue()
             assert (await ended(other, later)).status is Status.SUCCEEDED
 
-    assert outages(told) == ["store.unavailable", "store.recovered"]
+    # Another loop of it may meet the close after the first is over it.
+    story = outages(told)
+    assert story
+    assert story == ["store.unavailable", "store.recovered"] * (len(story) // 2)
 
 
 async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovered(

@@ -118,11 +118,8 @@ class Worker:
             StoreError: the store can't be opened.
             UsageError: it has worked before.
         """
-        self._check_unused()
+        self.check()
         self._is_used = True
-        if not self._app.tasks:
-            msg = "This app has no tasks, so there is nothing a worker could run."
-            raise ConfigError(msg)
         self._build()
         await self._app.store.open()
         await self._register()
@@ -161,6 +158,19 @@ class Worker:
         while True:
             await asyncio.sleep(REGISTER_PAUSE_S)
             await self._outage.outlast(self._register)
+
+    def check(self) -> None:
+        """
+        Refuse to start where it can't work.
+
+        Raises:
+            ConfigError: the app has no task.
+            UsageError: it has worked before.
+        """
+        self._check_unused()
+        if not self._app.tasks:
+            msg = "This app has no tasks, so there is nothing a worker could run."
+            raise ConfigError(msg)
 
     def _check_unused(self) -> None:
         if self._is_used:
@@ -285,10 +295,6 @@ class Worker:
         self._app.events.emit(WorkerStopped(worker=self.id, abandoned=abandoned))
 
     def _announce(self) -> None:
-        if self._app.store.is_new:
-            worker_logger.warning(
-                "%s is new and empty: no job was here before.", self._app.url
-            )
         self._app.events.emit(
             WorkerStarted(
                 worker=self.id,
@@ -322,6 +328,8 @@ class Worker:
                     "priority": task.defaults.priority,
                     "max_attempts": task.defaults.max_attempts,
                     "timeout": task.defaults.timeout,
+                    # For whoever enqueues without this app.
+                    "max_payload": self._app.max_payload,
                 },
             )
             for task in self._app.tasks.values()

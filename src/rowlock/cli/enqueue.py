@@ -137,6 +137,11 @@ an array.
             f" {error.colno}."
         )
         raise PayloadError(msg) from error
+    except PayloadError:
+        raise
+    except ValueError as error:
+        msg = f"The payload holds a number that Python won't read: {error}."
+        raise PayloadError(msg) from error
     except RecursionError as error:
         msg = "The payload is nested too deeply."
         raise PayloadError(msg) from error

@@ -15,6 +15,7 @@ from rowlock.cli.demo import demo
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
 from rowlock.cli.jobs import jobs
+from rowlock.cli.migrate import migrate
 from rowlock.cli.stats import stats
 from rowlock.cli.worker import worker
 
@@ -77,5 +78,5 @@ def main(ctx: click.Context, *, debug: bool) -> None:  # noqa: ARG001 - read by 
     ctx.color = wanted()
 
 
-for command in (demo, worker, enqueue, jobs, stats):
+for command in (demo, worker, migrate, enqueue, jobs, stats):
     main.add_command(command)

@@ -111,6 +111,10 @@ async def _run(app: App, worker: Worker) -> int:
     from rowlock.cli.signals import StopSignals, end_at_once, end_soon, logger
 
     StopSignals(worker.stop)
+    worker.check()  # first, as the opening makes a file where there is none
+    await app.open()
+    if app.store.is_new:
+        logger.warning("%s is new and empty: no job was here before.", app.url)
     try:
         abandoned = await worker.run()
     except Exception as error:

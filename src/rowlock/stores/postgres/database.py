@@ -31,7 +31,6 @@ from rowlock.stores.postgres import migrate, notify, sessions
 from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.bounds import Arrival, Bounds
 from rowlock.stores.postgres.claim import Claimer
-from rowlock.stores.postgres.errors import Forbidden
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
 from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
@@ -107,10 +106,7 @@ class Database:
             return
         home = await self._home()
         async with home.pool.session() as session:
-            try:
-                await migrate.check(session, self.shown)
-            except Forbidden as error:
-                raise migrate.forbidden(session, self.shown, error) from error
+            await migrate.check(session, self.schema, self.shown)
             (self.identity,) = await session.run("identity")
         self.is_open = True
 

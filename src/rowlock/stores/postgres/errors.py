@@ -165,6 +165,12 @@ def translate_connecting(error: pg.Error, shown: str) -> RowlockError:
     )
 
 
+def told_by_us(error: BaseException) -> str | None:
+    """Give the sentence with which a function of the schema refused a call."""
+    cause = error.__cause__
+    return told(cause) if isinstance(cause, pg.InvalidParameterValue) else None
+
+
 def told(error: pg.Error) -> str:
     """Give the server's own words, in one line."""
     text = error.diag.message_primary or str(error)

@@ -13,6 +13,7 @@ from typing import Final
 
 from psycopg import sql
 
+from rowlock._store import Migration
 from rowlock.stores import _sql
 from rowlock.stores.postgres.address import LONGEST_NAME
 
@@ -34,9 +35,24 @@ def statements(schema: str, *, now: str) -> Mapping[str, bytes]:
     }
 
 
-def script(text: str, schema: str) -> str:
+def text_of(migration: Migration, schema: str) -> str:
     """Fill the slots of a migration."""
-    return _fill(text, _slots(schema))
+    return _fill(migration.sql, _slots(schema))
+
+
+def written(operation: str, schema: str, **values: str) -> str:
+    """Write a statement with its values in it, for whoever runs it elsewhere."""
+    text = _fill(
+        _sql.statements(PACKAGE)[operation], _slots(schema) | {"{now}": SERVERS_NOW}
+    )
+    return _fill(
+        text, {f"%({name})s": _literal(value) for name, value in values.items()}
+    )
+
+
+def quoted(name: str) -> str:
+    """Write a name as SQL takes any name."""
+    return sql.Identifier(name).as_string()
 
 
 def channel(schema: str) -> str:
@@ -48,12 +64,11 @@ def channel(schema: str) -> str:
 
 
 def _slots(schema: str) -> dict[str, str]:
-    quoted = sql.Identifier(schema).as_string()
     return {
-        "{schema}": quoted,
+        "{schema}": quoted(schema),
         "{schema_name}": _literal(schema),
-        "{ids}": f"{_literal(f'{quoted}.ids')}::regclass",
-        "{channel}": sql.Identifier(channel(schema)).as_string(),
+        "{ids}": f"{_literal(f'{quoted(schema)}.ids')}::regclass",
+        "{channel}": quoted(channel(schema)),
         "{channel_name}": _literal(channel(schema)),
     }
 

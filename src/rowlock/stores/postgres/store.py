@@ -7,7 +7,8 @@ beside this one. No method is bound to an event loop or a thread.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -38,6 +39,8 @@ from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.database import Database
 from rowlock.stores.postgres.lent import PostgresLent
+from rowlock.stores.postgres.roles import Roles
+from rowlock.stores.postgres.sessions import Session
 from rowlock.stores.postgres.wake import PostgresWakeups
 
 _NO_TIME = timedelta(0)
@@ -78,13 +81,46 @@ class PostgresStore:
         """Finish what was handed over, then let go of every connection."""
         await self._database.close()
 
-    async def migrate(self, *, dry_run: bool = False) -> Sequence[Migration]:
-        """Apply what is pending, under a lock; see `Store.migrate`."""
+    async def migrate(
+        self,
+        *,
+        dry_run: bool = False,
+        worker_role: str | None = None,
+        producer_roles: Sequence[str] = (),
+    ) -> Sequence[Migration]:
+        """Apply what is pending and grant roles, under a lock; see `Store.migrate`."""
+        schema = self._database.schema
+        roles = Roles(worker=worker_role, producers=tuple(producer_roles))
+        async with self._apart() as session:
+            if dry_run:
+                return await migrate.preview(session, schema, self.url)
+            return await migrate.migrate(session, schema, self.url, roles=roles)
+
+    async def script(
+        self,
+        *,
+        since: int | None = None,
+        worker_role: str | None = None,
+        producer_roles: Sequence[str] = (),
+    ) -> str:
+        """
+        Write what `migrate` would do, for psql; empty where it is nothing.
+
+        `since` is the version to begin after, without a look at the database.
+        """
+        schema = self._database.schema
+        roles = Roles(worker=worker_role, producers=tuple(producer_roles))
+        if since is not None:
+            return migrate.script_since(since, schema, roles)
+        async with self._apart() as session:
+            return await migrate.script(session, schema, self.url, roles)
+
+    @asynccontextmanager
+    async def _apart(self) -> AsyncIterator[Session]:
+        """Open a connection for what is done once."""
         session = await self._database.connect()
         try:
-            if dry_run:
-                return await migrate.pending(session, self.url)
-            return await migrate.migrate(session, self._database.schema, self.url)
+            yield session
         finally:
             await session.close()
 

@@ -94,7 +94,7 @@ class FileBetween:
     @contextmanager
     def writing(self, connection: sqlite3.Connection) -> Iterator[None]:
         """Begin a transaction of writing, and let peers see it until its end."""
-        connections.begin(connection, is_crowd=self._peers.is_one_writing)
+        connections.begin(connection, self._peers)
         with self._peers.told():
             yield
 

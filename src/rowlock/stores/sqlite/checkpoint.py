@@ -30,15 +30,22 @@ else:
 if TYPE_CHECKING:
     import sqlite3
 
-# Above this, readers that follow each other without a gap are waited for a moment:
-# while the log is copied whole, new ones don't need it.
-_LONG = 32 * 2**20
-_READERS_PATIENCE = "PRAGMA busy_timeout = 100"
+# Above this, readers that follow each other without a gap are waited for: while the log
+# is copied whole, new ones don't need it. Nobody writes meanwhile, so the wait is short
+# at first, and longer only where that wasn't enough.
+_LONG = 16 * 2**20
+_PATIENCE = {
+    0.1: "PRAGMA busy_timeout = 100",
+    0.2: "PRAGMA busy_timeout = 200",
+    0.4: "PRAGMA busy_timeout = 400",
+    0.8: "PRAGMA busy_timeout = 800",
+}
 _NO_PATIENCE = "PRAGMA busy_timeout = 0"
+_REST = 4  # times as long as they were waited for, before they are again
 _AS_EVER = "PRAGMA wal_autocheckpoint = 1000"
 
 _SOONEST = 0.1  # seconds between two tries; doubled while a long reader is in the way
-_LATEST = 5.0
+_LATEST = 1.0
 _UNUSED = 1.0  # after which a turn goes to those who write more often
 
 
@@ -50,6 +57,7 @@ class Checkpoint:
         self._folder = folder
         self._lock: int | None = None
         self._interval = _SOONEST
+        self._patience = min(_PATIENCE)
         self._next_at: float | None = None
         self._has_begun = False
 
@@ -81,19 +89,26 @@ class Checkpoint:
     def _copy(self, connection: sqlite3.Connection) -> None:
         """Copy what can be copied; the turn is over when that is everything."""
         self._has_begun = True
-        self._next_at = time.monotonic() + self._interval
-        self._interval = min(2 * self._interval, _LATEST)
         if self._size() > _LONG:
-            connection.execute(_READERS_PATIENCE)
-            try:
-                found = connection.execute(SQL["truncate"]).fetchone()
-            finally:
-                connection.execute(_NO_PATIENCE)
+            found = self._copy_patiently(connection)
         else:
             found = connection.execute(SQL["checkpoint"]).fetchone()
+            self._next_at = time.monotonic() + self._interval
+            self._interval = min(2 * self._interval, _LATEST)
         _, frames, copied = found
         if frames == copied:
             self.close()
+
+    def _copy_patiently(self, connection: sqlite3.Connection) -> tuple[int, int, int]:
+        """Copy all of it, once the readers that are in the way have ended."""
+        connection.execute(_PATIENCE[self._patience])
+        try:
+            found: tuple[int, int, int] = connection.execute(SQL["truncate"]).fetchone()
+        finally:
+            connection.execute(_NO_PATIENCE)
+            self._next_at = time.monotonic() + _REST * self._patience
+            self._patience = min(2 * self._patience, max(_PATIENCE))
+        return found
 
     def close(self) -> None:
         """Give the turn to another process."""
@@ -107,6 +122,7 @@ class Checkpoint:
         self._next_at = None
         self._has_begun = False
         self._interval = _SOONEST
+        self._patience = min(_PATIENCE)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from rowlock._errors import ConfigError
 from rowlock.stores.sqlite import errors
+from rowlock.stores.sqlite.peers import Peers
 from rowlock.stores.sqlite.statements import SQL
 
 T = TypeVar("T")
@@ -136,19 +137,19 @@ def connect_reader(path: str, *, trace: Trace | None) -> sqlite3.Connection:
     return connection
 
 
-def begin(connection: sqlite3.Connection, is_crowd: Callable[[], bool] = bool) -> None:
+def begin(connection: sqlite3.Connection, peers: Peers | None = None) -> None:
     """Begin to write; the lock is taken now, so that no later statement waits."""
     patiently(
         lambda: connection.execute("BEGIN IMMEDIATE"),
         commits=lambda: _commits_of_others(connection),
-        is_crowd=is_crowd,
+        peers=peers,
     )
 
 
 def patiently(
     act: Callable[[], T],
     commits: Callable[[], object] = int,
-    is_crowd: Callable[[], bool] = bool,
+    peers: Peers | None = None,
 ) -> T:
     """
     Try until nobody else holds the lock, for a second at most.
@@ -168,8 +169,12 @@ def patiently(
         except sqlite3.Error as error:
             if not errors.is_locked(error):
                 raise
+            if seen is None and peers is not None:
+                peers.met()
             now = time.monotonic()
-            if (others := commits()) != seen or (now >= give_up_at and is_crowd()):
+            if (others := commits()) != seen or (
+                now >= give_up_at and peers is not None and peers.is_one_writing()
+            ):
                 give_up_at, seen = min(now + PATIENCE, began + _LONGEST_QUEUE), others
             if now >= give_up_at:
                 raise

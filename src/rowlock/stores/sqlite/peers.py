@@ -52,6 +52,11 @@ class Peers:
         fcntl.flock(file, fcntl.LOCK_UN)
         return False
 
+    def met(self) -> None:
+        """Note that somebody was in the way: from then on a peer can be seen."""
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(exist_ok=True)
+
     def close(self) -> None:
         """Let go of the file; in a forked child it is the parent's."""
         if self._file is not None:
@@ -60,7 +65,7 @@ class Peers:
 
     def _opened(self) -> int | None:
         if self._file is None and _HAS_LOCKS:
-            # The folder comes with the first worker. Without it a second has to do.
+            # Without the folder nobody sees anybody, and a second has to do.
             with contextlib.suppress(OSError):
                 self._file = os.open(
                     self._folder / "writing.lock", os.O_RDWR | os.O_CREAT, 0o666

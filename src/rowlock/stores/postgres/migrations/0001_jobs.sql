@@ -121,6 +121,10 @@ DECLARE
     name text := 'history_' || to_char(day, 'YYYYMMDD');
     first timestamptz := day::timestamp AT TIME ZONE 'UTC';
     following timestamptz := (day + 1)::timestamp AT TIME ZONE 'UTC';
+    owner name := pg_get_userbyid((
+        SELECT relowner FROM pg_class
+        WHERE oid = to_regclass(format('%I.history', {schema_name}))
+    ));
 BEGIN
     -- Whoever comes second finds it made.
     PERFORM pg_advisory_xact_lock(hashtextextended({schema_name}, 1));
@@ -141,6 +145,12 @@ BEGIN
         ' FOR VALUES FROM (%3$L) TO (%4$L)',
         {schema_name}, name, first, following
     );
+    -- Whoever makes it, it is detached by the worker's role, which owns the history.
+    IF owner <> current_user THEN
+        EXECUTE format(
+            'ALTER TABLE %I.%I OWNER TO %I', {schema_name}, name, owner
+        );
+    END IF;
     RETURN true;
 END
 $function$;

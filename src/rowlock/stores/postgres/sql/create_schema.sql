@@ -1,2 +1,2 @@
--- Makes the schema, which is found missing. Locks its name.
-CREATE SCHEMA {schema};
+-- Makes the schema, where it is missing. Locks its name.
+CREATE SCHEMA IF NOT EXISTS {schema};

@@ -1,0 +1,183 @@
+"""`rowlock migrate`: brings a database to what this version of Rowlock works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+import click
+
+from rowlock._app import App
+from rowlock._errors import UsageError
+from rowlock.cli.database import opened
+from rowlock.cli.documents import print_json
+from rowlock.cli.parameters import (
+    app_option,
+    database_option,
+    json_option,
+    read_name,
+    read_names,
+)
+
+if TYPE_CHECKING:
+    from rowlock._store import Migration, Store
+
+
+class Owned(Protocol):
+    """What a store has beside `Store`, where its schema has an owner and roles."""
+
+    async def migrate(
+        self,
+        *,
+        dry_run: bool = False,
+        worker_role: str | None = None,
+        producer_roles: Sequence[str] = (),
+    ) -> Sequence[Migration]:
+        """Apply what is pending, and grant these roles what they need."""
+        ...
+
+    async def script(
+        self,
+        *,
+        since: int | None = None,
+        worker_role: str | None = None,
+        producer_roles: Sequence[str] = (),
+    ) -> str:
+        """Write what `migrate` would do, for the database's own client."""
+        ...
+
+
+class Roles(NamedTuple):
+    """The roles that are named on the command line."""
+
+    worker: str | None
+    producers: tuple[str, ...]
+
+
+@click.command(
+    epilog="Example: rowlock migrate --database postgresql:///shop",
+    short_help="Bring the database up to date.",
+)
+@click.option(
+    "--sql",
+    "as_sql",
+    is_flag=True,
+    default=False,
+    help="Print what would run, as a script for psql, and run nothing.",
+)
+@click.option(
+    "--since",
+    type=click.IntRange(min=0),
+    default=None,
+    metavar="VERSION",
+    help="With --sql: what comes after this version (0 is all), without a look at the"
+    " database.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    default=False,
+    help="Name what would run, and run nothing.",
+)
+@click.option(
+    "--worker-role",
+    default=None,
+    callback=read_name,
+    metavar="ROLE",
+    help="A role that is to work jobs, and to own the history; it must exist.",
+)
+@click.option(
+    "--producer-role",
+    "producer_roles",
+    multiple=True,
+    default=(),
+    callback=read_names,
+    metavar="ROLE",
+    help="A role that is to call the SQL functions and nothing else; may be given"
+    " several times.",
+)
+@json_option
+@database_option
+@app_option
+def migrate(
+    *,
+    as_sql: bool,
+    since: int | None,
+    dry_run: bool,
+    worker_role: str | None,
+    producer_roles: tuple[str, ...] | None,
+    as_json: bool,
+    database: str | None,
+    named_app: str | None,
+) -> None:
+    """
+    Bring the schema of a database to the version that this Rowlock needs.
+
+    All that is pending is applied, or nothing; where nothing is, nothing happens.
+    Workers of the version before go on meanwhile. Run it as the owner of the schema,
+    or have the owner run what --sql prints.
+    """
+    if since is not None and not as_sql:
+        msg = "--since goes with --sql."
+        raise UsageError(msg)
+    if as_sql and dry_run:
+        msg = "Say either --sql or --dry-run: both run nothing."
+        raise UsageError(msg)
+    roles = Roles(worker_role, producer_roles or ())
+    with opened(database, named_app) as app:
+        if as_sql:
+            _print_script(app, roles, since, as_json=as_json)
+        else:
+            _run(app, roles, dry_run=dry_run, as_json=as_json)
+
+
+def _print_script(app: App, roles: Roles, since: int | None, *, as_json: bool) -> None:
+    script = app.portal.run(
+        _owned(app.store).script(
+            since=since, worker_role=roles.worker, producer_roles=roles.producers
+        ),
+        "rowlock migrate --sql",
+    )
+    if as_json:
+        print_json({"database": app.url, "sql": script})
+    else:
+        click.echo(script or "-- There is nothing to do.\n", nl=False)
+
+
+def _run(app: App, roles: Roles, *, dry_run: bool, as_json: bool) -> None:
+    running = (
+        _owned(app.store).migrate(
+            dry_run=dry_run, worker_role=roles.worker, producer_roles=roles.producers
+        )
+        if any(roles)
+        else app.store.migrate(dry_run=dry_run)
+    )
+    migrations = app.portal.run(running, "rowlock migrate")
+    if as_json:
+        listed = [{"version": each.version, "name": each.name} for each in migrations]
+        print_json(
+            {
+                "database": app.url,
+                "pending" if dry_run else "applied": listed,
+                "worker_role": roles.worker,
+                "producer_roles": roles.producers,
+            }
+        )
+        return
+    would = "would be " if dry_run else ""
+    for each in migrations:
+        click.echo(f"{each.version:04} {each.name}: {would}applied")
+    for role in filter(None, (roles.worker, *roles.producers)):
+        click.echo(f"role {role}: {would}granted")
+    if not migrations and not any(roles):
+        click.echo(f"{app.url} is up to date.", err=True)
+
+
+def _owned(store: Store | Owned) -> Owned:
+    if not hasattr(store, "script"):
+        msg = (
+            "An SQLite file has no roles and no owner, and is migrated when it is"
+            " opened: leave out --sql, --worker-role and --producer-role."
+        )
+        raise UsageError(msg)
+    return cast("Owned", store)

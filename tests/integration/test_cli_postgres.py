@@ -1,0 +1,100 @@
+"""The commands on a database of Postgres: what works on SQLite works here."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .command_line import Command, fails, run, run_json
+
+SHOP = """
+from rowlock import App, Unrecoverable
+
+app = App()
+
+
+@app.task(queue="mail")
+def greet(name: str) -> str:
+    return f"Hello {name}"
+
+
+@app.task
+def die() -> None:
+    raise Unrecoverable("broken")
+"""
+
+
+@pytest.fixture
+def url(folder: Path, each_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a database of this test, which the shop's environment names."""
+    (folder / "shop.py").write_text(SHOP)
+    monkeypatch.setenv("ROWLOCK_DATABASE_URL", each_url)
+    return each_url
+
+
+def listed(*options: object) -> list[Any]:
+    found: list[Any] = run_json("jobs", "list", *options)["jobs"]
+    return found
+
+
+def test_a_job_is_enqueued_worked_shown_cancelled_and_replayed(
+    url: str, start: type[Command]
+) -> None:
+    enqueue = ("enqueue", "-A", "shop:app")
+    greet = (*enqueue, "greet", '{"name": "Ada"}', "--key", "k")
+    assert run(*greet).stdout == "1\n"
+    assert "job 1 of 'greet' holds the key 'k'" in run(*greet).stderr
+    died = run_json(*enqueue, "die")["id"]
+    late = run_json(*enqueue, "greet", '{"name": "Bo"}', "--delay", 3600)["id"]
+
+    worker = start("worker", "shop:app")
+    worker.prints("attempt.succeeded")
+    worker.prints("job.dead_lettered")
+    worker.signal(signal.SIGTERM)
+    assert worker.ends() == 0
+
+    assert [job["id"] for job in listed("--database", url)] == [late, died, 1]
+    assert [job["id"] for job in listed("--status", "failed")] == [died]
+    assert [job["id"] for job in listed("--key", "k", "--queue", "mail")] == [1]
+    shown = run_json("jobs", "show", 1, "--database", url)
+    assert (shown["status"], shown["result"]) == ("succeeded", "Hello Ada")
+    assert "Unrecoverable: broken" in run("jobs", "show", died).stdout
+    assert run("jobs", "cancel", late, "--database", url).stdout == f"{late}  done\n"
+    assert run("jobs", "replay", died, late).exit_code == 0
+    assert "already succeeded" in run("jobs", "replay", 1).stdout
+    counts = {queue["queue"]: queue["counts"] for queue in run_json("stats")["queues"]}
+    assert counts["default"]["pending"] == 1
+    assert counts["mail"]["succeeded"] == counts["mail"]["pending"] == 1
+
+
+@pytest.mark.usefixtures("url")
+def test_a_job_that_is_not_there_ends_with_3() -> None:
+    assert fails(3, "jobs", "show", 99) == "There is no job 99."
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("jobs", "list"), ("jobs", "show", 1), ("jobs", "replay", 1), ("stats",)],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_server_out_of_reach_ends_each_with_4(command: tuple[object, ...]) -> None:
+    away = "postgresql://ada:hidden@127.0.0.1:1/shop"
+
+    said = fails(4, *command, "--database", away)
+
+    assert "postgresql://ada@127.0.0.1:1/shop is out of reach" in said
+
+
+def test_a_worker_whose_server_is_out_of_reach_ends_with_4(
+    url: str, start: type[Command], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert url
+    monkeypatch.setenv("ROWLOCK_DATABASE_URL", "postgresql://ada@127.0.0.1:1/shop")
+
+    worker = start("worker", "shop:app")
+
+    assert worker.ends() == 4
+    assert "is out of reach: check that it runs" in worker.output
