@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 
 from rowlock import App, Filter, Status
+from rowlock._clock import SystemClock
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock.stores import connect
 from tests.cluster_fixtures import FreshDatabase, OwnCluster
@@ -23,6 +25,7 @@ from tests.journal import Journal
 from tests.programs import chance
 from tests.workers import START_S, Workers
 
+MINUTE = timedelta(minutes=1)
 Mode: TypeAlias = Literal["fast", "immediate"]
 MODES: list[Mode] = ["fast", "immediate"]
 
@@ -199,3 +202,41 @@ async def test_20000_due_jobs_in_300_queues_are_claimed_by_turns(
             Status.SUCCEEDED
         }
     print(f"{count / took:,.0f} jobs/s from 300 queues")  # noqa: T201 - measured
+
+
+class OffClock(SystemClock):
+    """The clock of a machine that nobody has set right."""
+
+    def __init__(self, off: timedelta) -> None:
+        self._off = off
+
+    def now(self) -> datetime:
+        """Read it."""
+        return super().now() + self._off
+
+
+async def test_a_machine_whose_clock_is_wrong_by_an_hour_makes_no_difference(
+    url: str,
+) -> None:
+    apps = [App(url, clock=OffClock(timedelta(hours=h)), lease=1) for h in (1, -1)]
+    started: list[tuple[int, float]] = []
+
+    async def nap(number: int) -> None:
+        started.append((number, time.monotonic()))
+        await asyncio.sleep(2.5)  # longer than its lease
+
+    for app in apps:
+        app.task(nap)
+    async with apps[0], apps[1], apps[0].worker(), apps[1].worker():
+        began = time.monotonic()
+        ids = [
+            await app.find_task("nap").options(delay=0.5).enqueue(number=n)
+            for n, app in enumerate(apps * 4)
+        ]
+        over = await finished(apps[0], ids, within=20)
+
+    assert {(job.status, job.claims) for job in over} == {(Status.SUCCEEDED, 1)}
+    assert len({job.worker for job in over}) == 2
+    assert sorted(number for number, _ in started) == list(range(8))
+    assert all(0.4 < at - began < 3 for _, at in started)
+    assert all(abs(datetime.now(UTC) - job.created_at) < MINUTE for job in over)
