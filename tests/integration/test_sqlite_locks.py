@@ -88,7 +88,6 @@ SLOW = """
 
     async def main(path):
         async with opened(path) as store:
-            os.mkdir(path + ".wake")  # which they make who sleep, or meet others
             await store._database.write(write)
 
     asyncio.run(main(sys.argv[1]))
@@ -114,7 +113,6 @@ async def test_law_18_a_users_lock_is_given_a_second_where_peers_work_too(
     path: Path,
 ) -> None:
     async with opened(path) as store, opened(path) as peer:
-        Path(f"{path}.wake").mkdir()
         await store.enqueue([new_job()])
         with a_users(path, isolation_level=None) as own:
             own.execute("BEGIN IMMEDIATE")

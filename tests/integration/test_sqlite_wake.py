@@ -104,7 +104,7 @@ async def test_without_hints_the_commits_of_others_are_seen(
 
         await woken(sleeper)
         wakeups.close()
-    assert not Path(f"{path}.wake").exists()
+    assert sockets(path) == []
 
 
 async def test_where_the_path_is_too_long_for_a_socket_there_is_no_hint(

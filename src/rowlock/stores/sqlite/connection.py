@@ -169,8 +169,6 @@ def patiently(
         except sqlite3.Error as error:
             if not errors.is_locked(error):
                 raise
-            if seen is None and peers is not None:
-                peers.met()
             now = time.monotonic()
             if (others := commits()) != seen or (
                 now >= give_up_at and peers is not None and peers.is_one_writing()

@@ -52,11 +52,6 @@ class Peers:
         fcntl.flock(file, fcntl.LOCK_UN)
         return False
 
-    def met(self) -> None:
-        """Note that somebody was in the way: from then on a peer can be seen."""
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(exist_ok=True)
-
     def close(self) -> None:
         """Let go of the file; in a forked child it is the parent's."""
         if self._file is not None:
@@ -67,6 +62,7 @@ class Peers:
         if self._file is None and _HAS_LOCKS:
             # Without the folder nobody sees anybody, and a second has to do.
             with contextlib.suppress(OSError):
+                self._folder.mkdir(exist_ok=True)
                 self._file = os.open(
                     self._folder / "writing.lock", os.O_RDWR | os.O_CREAT, 0o666
                 )
