@@ -25,6 +25,8 @@ URL = click.option(
     "--url", help="A Postgres to make databases on; else one is started, with fsync."
 )
 
+PICKUPS = 300
+
 
 @click.group()
 def main() -> None:
@@ -37,9 +39,10 @@ def main() -> None:
 @click.option("--jobs", type=int, default=20_000, help="How many jobs a run.")
 @click.option("--runs", type=int, default=3, help="Runs a setting; medians are told.")
 def drain(store: str, url: str | None, jobs: int, runs: int) -> None:
-    """Drain a full queue with one process and a no-op async handler."""
+    """Drain a full queue with one process, then tell how soon an idle one begins."""
     with place(store, url) as found:
         asyncio.run(drain_benchmark.run(found, jobs=jobs, runs=runs))
+        asyncio.run(pickup_benchmark.run(found, jobs=PICKUPS))
 
 
 @main.command()

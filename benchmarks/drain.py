@@ -8,6 +8,7 @@ process, which for an embedded store holds the store's work too, and of the serv
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from dataclasses import dataclass
 from statistics import median
@@ -33,6 +34,7 @@ class Figure:
 
 async def run(place: Place, *, jobs: int, runs: int) -> None:
     """Measure each setting and print the medians."""
+    gc.freeze()  # as `rowlock worker` does
     click.echo(f"drain, store {place.store}, {jobs} no-op jobs, median of {runs} runs")
     medians: dict[int, Figure] = {}
     for concurrency in (DEFAULT_CONCURRENCY, *CONCURRENCIES):

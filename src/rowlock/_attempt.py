@@ -41,14 +41,16 @@ class Cancelled:
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
-        self._event = threading.Event()
+        # Made for the first thread that waits: most attempts have none, and it costs
+        # as much as all else of one.
+        self._event: threading.Event | None = None
         self._waiters: list[
             tuple[asyncio.AbstractEventLoop, asyncio.Future[Reason]]
         ] = []
 
     def is_set(self) -> bool:
         """Tell whether the attempt should stop."""
-        return self._event.is_set()
+        return self.reason is not None
 
     def __bool__(self) -> bool:
         # `if attempt.cancelled` would be true from the start otherwise, and a handler
@@ -60,7 +62,11 @@ class Cancelled:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block this thread until it is set or `timeout` seconds passed; tell which."""
-        return self._event.wait(timeout)
+        with _making:
+            if self._event is None:
+                self._event = threading.Event()
+        # Set between the two: nobody else would tell us.
+        return self.is_set() or self._event.wait(timeout)
 
     def __await__(self) -> Generator[object, None, Reason]:
         """Wait in async code; returns the reason."""
@@ -83,11 +89,16 @@ class Cancelled:
         if self.reason is not None:
             return
         self.reason = reason
-        self._event.set()
+        if self._event is not None:
+            self._event.set()
         for loop, future in tuple(self._waiters):
             # A loop that a thread had to itself may just have closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_resolve, future, reason)
+
+
+# Two threads that begin to wait at once wait on the same event.
+_making = threading.Lock()
 
 
 def _resolve(future: asyncio.Future[Reason], reason: Reason) -> None:

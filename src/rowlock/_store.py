@@ -54,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rowlock._durations import to_delay
 from rowlock._job import (
@@ -105,8 +105,7 @@ class Renewal:
     cancelled: frozenset[ClaimKey]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(NamedTuple):
     """
     What became of one outcome.
 

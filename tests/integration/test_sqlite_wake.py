@@ -111,7 +111,7 @@ async def test_where_the_path_is_too_long_for_a_socket_there_is_no_hint(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / ("long" * 25)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     async with opened(folder / "jobs.db") as store, opened(folder / "jobs.db") as other:
         wakeups = store.wakeups()
         sleeper = await asleep(wakeups)
@@ -200,7 +200,7 @@ async def test_the_socket_of_a_process_that_died_is_taken_away(
     path: Path, store: SQLiteStore
 ) -> None:
     folder = Path(f"{path}.wake")
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
         dead.bind(str(folder / "dead.sock"))
     (folder / "note.txt").write_text("not ours")
@@ -216,7 +216,7 @@ async def test_a_sleeper_that_hears_nothing_is_in_nobodys_way(
     path: Path, store: SQLiteStore
 ) -> None:
     folder = Path(f"{path}.wake")
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
         deaf.bind(str(folder / "deaf.sock"))
         async with asyncio.timeout(20):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LONGEST_TRACEBACK = 8 * 1024
 LONGEST_MESSAGE = 2 * 1024
+_UNBEGUN = (Coroutine, Generator, AsyncGenerator)
 
 
 def timeout_of(claim: Claim, task: Task[..., Any]) -> float:
@@ -43,7 +44,7 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
     dropped. A result that can't be stored doesn't fail the job; a coroutine or a
     generator does, as then the work hasn't begun.
     """
-    if isinstance(result, Coroutine | Generator | AsyncGenerator):
+    if result is not None and isinstance(result, _UNBEGUN):
         return raised(run, _unbegun(result))
     if run.reason == "timeout":
         return timed_out(run)

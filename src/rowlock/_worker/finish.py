@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -62,9 +62,8 @@ class Ended:
         if not self.outcome.delay:
             return self.outcome
         waited = timedelta(seconds=now - self.delayed_from)
-        return replace(
-            self.outcome, delay=max(self.outcome.delay - waited, timedelta(0))
-        )
+        left = max(self.outcome.delay - waited, timedelta(0))
+        return self.outcome._replace(delay=left)
 
 
 class Finish:

@@ -92,9 +92,9 @@ class Database:
             threads = [thread for thread in (self._reader, self._writer) if thread]
             self._reader = self._writer = None
             self._is_open = False
+        # The writer last: a reader's connection would leave the log's files behind.
         for thread in threads:
             thread.stop()
-        for thread in threads:
             await asyncio.wrap_future(thread.ended)
         # Nothing wakes them now: a worker of this app looks up, and opens it again.
         self.news.tell()

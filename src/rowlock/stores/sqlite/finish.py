@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._job import JSON, ClaimKey, Status
@@ -56,7 +55,7 @@ def finish(
     connection.executemany(SQL["add_error"], errors)
     # Only now: the jobs that are done have freed their keys.
     return tuple(
-        replace(answer, spawned=enqueue(connection, now, outcome.spawned))
+        answer._replace(spawned=enqueue(connection, now, outcome.spawned))
         if answer.accepted and outcome.spawned
         else answer
         for answer, outcome in zip(settled, outcomes, strict=True)

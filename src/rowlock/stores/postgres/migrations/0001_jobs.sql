@@ -95,7 +95,8 @@ CREATE TABLE {schema}.history (
     PRIMARY KEY (id, finished_at)
 ) PARTITION BY RANGE (finished_at);
 
-CREATE INDEX history_finished ON {schema}.history (finished_at);
+-- With the id, so that whichever index is taken for one job, it finds that job alone.
+CREATE INDEX history_finished ON {schema}.history (finished_at, id);
 CREATE INDEX history_keys ON {schema}.history (idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 

@@ -7,6 +7,6 @@ SELECT
     created_at, started_at, leased_until, cancel_requested_at, payload
 FROM {schema}.live
 WHERE status = 'running' AND leased_until <= {now}
-ORDER BY leased_until, id
+ORDER BY leased_until
 LIMIT %(limit)s::bigint
 FOR UPDATE SKIP LOCKED;

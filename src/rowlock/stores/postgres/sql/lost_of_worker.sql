@@ -1,10 +1,9 @@
 -- All claims that a worker known to be dead holds, whatever their lease (law 9).
--- Needs live_held. Locks nothing.
+-- In no order. Needs live_held. Locks nothing.
 SELECT
     id, claims, task, queue, priority, attempts, failures, losses, max_attempts,
     timeout, backoff, idempotency_key, worker, alone, abandoned, state, run_at,
     created_at, started_at, leased_until, cancel_requested_at, payload
 FROM {schema}.live
 WHERE status = 'running' AND worker = %(worker)s::text
-ORDER BY id
 LIMIT %(limit)s::bigint;

@@ -15,7 +15,7 @@ WITH found AS MATERIALIZED (
     JOIN pg_namespace ON pg_namespace.oid = partition.relnamespace
     LEFT JOIN pg_inherits AS parent ON parent.inhrelid = partition.oid
     WHERE nspname = {schema_name} AND partition.relkind = 'r'
-        AND partition.relname ~ '^history_[0-9]{8}$'
+        AND partition.relname ~ '^history_[0-9]+$' AND length(partition.relname) = 16
         AND (
             parent.inhparent IS NOT NULL
             OR obj_description(partition.oid, 'pg_class') = 'to be dropped'

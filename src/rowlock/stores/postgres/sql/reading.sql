@@ -3,5 +3,6 @@
 SELECT
     set_config('plan_cache_mode', 'force_custom_plan', true),
     set_config('enable_seqscan', 'on', true),
+    set_config('enable_bitmapscan', 'on', true),
     set_config('enable_hashjoin', 'on', true),
     set_config('enable_mergejoin', 'on', true);

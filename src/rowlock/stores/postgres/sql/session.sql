@@ -19,6 +19,7 @@ SELECT
     set_config('enable_tidscan', 'on', false),
     set_config('enable_nestloop', 'on', false),
     set_config('enable_seqscan', 'off', false),
+    set_config('enable_bitmapscan', 'off', false),
     set_config('enable_hashjoin', 'off', false),
     set_config('enable_mergejoin', 'off', false),
     set_config('jit', 'off', false);

@@ -1,0 +1,295 @@
+"""What statements read: what they were asked for, however many jobs there are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from importlib import resources
+from typing import Any
+
+import psycopg
+import pytest
+
+from rowlock import _outcome
+from rowlock._job import Claim, NewJob
+from rowlock._store import Demand, Retention
+from rowlock.stores.postgres import PostgresStore, finish, operate, read, rows, upkeep
+from rowlock.stores.postgres.claim import Taker
+from rowlock.stores.postgres.enqueue import enqueue
+from rowlock.stores.postgres.sessions import Session
+from rowlock.stores.postgres.statements import PACKAGE
+from tests.cluster.databases import Databases
+
+from . import crowds
+from .plans import Plan, Plans
+
+LEASE = timedelta(minutes=5)
+DELAY = timedelta(minutes=1)
+TASKS = frozenset({"mail", "report"})
+ERROR = {"type": "ValueError", "message": "no stock", "traceback": None}
+
+OPERATIONS = {
+    file.name.removesuffix(".sql")
+    for file in (resources.files(PACKAGE) / "sql").iterdir()
+    if file.name.endswith(".sql")
+}
+# Those that read no jobs, or all of them: what is none of the worker's way.
+OTHERS = {
+    "an operator asks for figures, and all is read": {"counts", "live_workers"},
+    "reads all that stayed behind, where the partition of one is missing": {
+        "left_days"
+    },
+    "planned anew for each question, and reads what that leaves": {
+        "list_live",
+        "list_history",
+    },
+    "reads no jobs": {
+        "add_migration",
+        "add_tasks",
+        "add_worker",
+        "allow",
+        "applied_migrations",
+        "create_migrations",
+        "create_schema",
+        "detach_partition",
+        "drop_partition",
+        "drop_worker",
+        "finalize_partition",
+        "grant_again",
+        "grant_producer",
+        "grant_worker",
+        "has_migrations",
+        "holder",
+        "identity",
+        "in_the_way",
+        "listen",
+        "lock_migrations",
+        "lock_pauses",
+        "make_partition",
+        "make_partitions",
+        "mark_partition",
+        "notify",
+        "patience",
+        "pause",
+        "past_days",
+        "pausing",
+        "pin",
+        "reading",
+        "resume",
+        "retiring",
+        "schema_owner",
+        "session",
+        "unhurried",
+    },
+}
+PROVED = OPERATIONS - set().union(*OTHERS.values())
+
+# A part of a plan may read this many rows for each key, and so many more: of one day's
+# partition, of the head of an index, of what is found to be somebody else's.
+READ_PER_KEY = 1
+READ_MORE = 20
+# An index of a million has four levels; the row's page, and two of what was changed.
+PAGES_PER_ROW = 7
+PAGES_MORE = 40
+
+
+def rows_of(scale: int) -> int:
+    return 10_000 * scale
+
+
+@pytest.fixture(scope="module", params=["empty", "never counted", "counted"])
+def crowd(
+    request: pytest.FixtureRequest, each_postgres: Databases, scale: int
+) -> Iterator[tuple[str, bool]]:
+    """A database as the planner may find it, and whether jobs are in it."""
+    url = each_postgres.clone()
+    with psycopg.connect(url, autocommit=True) as admin:
+        crowds.leave_unattended(admin)
+        if request.param != "empty":
+            crowds.fill(admin, rows_of(scale))
+        if request.param == "counted":
+            admin.execute("ANALYZE")
+    yield url, request.param != "empty"
+    each_postgres.drop(url)
+
+
+@pytest.fixture
+async def store(crowd: tuple[str, bool]) -> AsyncIterator[PostgresStore]:
+    """A store on it, whose connections have planned nothing yet."""
+    store = PostgresStore.from_url(crowd[0])
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.mark.parametrize("keys", [1, 100, 2000])
+async def test_no_statement_reads_more_than_it_was_asked_for(
+    store: PostgresStore, keys: int
+) -> None:
+    async with watched(store) as (session, plans):
+        await live(store, session, keys)
+
+    check(plans.told, keys)
+
+
+async def test_what_was_planned_on_an_empty_table_serves_a_full_one(
+    each_postgres: Databases, scale: int
+) -> None:
+    keys = 100
+    url = each_postgres.clone()
+    with psycopg.connect(url, autocommit=True) as admin:
+        crowds.leave_unattended(admin)
+    store = PostgresStore.from_url(url)
+    await store.open()
+    async with watched(store) as (session, plans):
+        await live(store, session, 2)
+        planned = len(plans.told)
+        with psycopg.connect(url, autocommit=True) as admin:
+            crowds.fill(admin, rows_of(scale))
+        store._database.hear(None)
+        await live(store, session, keys)
+    await store.close()
+    each_postgres.drop(url)
+
+    check(plans.told[planned:], keys)
+
+
+@asynccontextmanager
+async def watched(store: PostgresStore) -> AsyncIterator[tuple[Session, Plans]]:
+    """Give a session of the store that tells its plans."""
+    session = await store._database.connect()
+    plans = await Plans.of(session, store._database.statements)
+    yield session, plans
+    await session.close()
+
+
+def check(plans: Sequence[Plan], keys: int) -> None:
+    assert {plan.operation for plan in plans} >= PROVED
+    complaints = [
+        f"{plan.operation}: {complaint}"
+        for plan in plans
+        if plan.operation in PROVED
+        for complaint in complaints_of(plan, keys)
+    ]
+    assert not complaints, "\n".join(dict.fromkeys(complaints))
+
+
+def complaints_of(plan: Plan, keys: int) -> Iterator[str]:
+    for part in plan.parts:
+        if part.is_of_jobs and part.kind == "Seq Scan":
+            yield f"reads all: {part}"
+        if part.given + part.left_out > READ_PER_KEY * keys + READ_MORE:
+            yield f"reads too many: {part}"
+        most = PAGES_PER_ROW * (max(part.loops, keys) + part.given) + PAGES_MORE
+        if part.is_of_jobs and part.buffers > most:
+            yield f"touches too much (at most {most}): {part}"
+
+
+def test_each_statement_is_proved_or_says_why_not() -> None:
+    named = [name for names in OTHERS.values() for name in names]
+
+    assert len(named) == len(set(named))
+    assert set(named) < OPERATIONS
+
+
+# A life of jobs
+
+
+def job(**fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
+    return NewJob(**({"task": "mail", "queue": "default", "payload": "{}"} | fields))
+
+
+async def live(store: PostgresStore, session: Session, keys: int) -> None:
+    """Let jobs live and end in all ways, `keys` at a time."""
+    added = await enqueue(session, [job()] * keys)
+    keyed = [job(idempotency_key=f"{keys}-{n}") for n in range(keys)]
+    await enqueue(session, keyed)
+    await enqueue(session, keyed)
+    held = [*await claim(store, session, keys), *await claim(store, session, keys)]
+    await look_ahead(session)
+    await tend(session, held[:keys])
+    await end(session, held[keys:])
+    await recover(session, keys)
+    await order(session, [job_id or 0 for job_id in added.answer])
+    await order(session, [each.job_id for each in held[keys:]])
+    await keep(session, keys)
+
+
+async def claim(store: PostgresStore, session: Session, keys: int) -> Sequence[Claim]:
+    claimed = await store._database.claimer.claim(
+        session,
+        Demand(total=keys, tasks=TASKS, queues={"default": keys}),
+        Taker(worker="w", lease=LEASE, alone=False),
+        lambda _: None,
+    )
+    assert len(claimed.claims) == keys
+    return claimed.claims
+
+
+async def look_ahead(session: Session) -> None:
+    """Ask what comes next, as a claim that came back short does."""
+    await session.run(
+        "next_due",
+        tasks=rows.texts(list(TASKS)),
+        queues=rows.texts(["default"] * 3),
+        priorities=rows.numbers([2, 1, 0]),
+    )
+
+
+async def tend(session: Session, held: Sequence[Claim]) -> None:
+    """Renew claims, save of one, and finish them: as they should, and again."""
+    keys = [each.key for each in held]
+    renewal = await finish.renew(
+        session, keys, worker="w", lease=LEASE, abandoned=False
+    )
+    assert not renewal.lost
+    assert await finish.save(session, keys[0], state="{}", progress=None)
+    for accepted in (True, False):
+        finished = await finish.finish(session, [_outcome.succeeded(k) for k in keys])
+        assert {each.accepted for each in finished.answer} == {accepted}
+    await session.run("days", ids=rows.numbers([k.job_id for k in keys]))
+
+
+async def end(session: Session, held: Sequence[Claim]) -> None:
+    """Finish claims in every other way."""
+    outcomes = [
+        _outcome.failed(each, ERROR, DELAY, dead=n % 3 == 0)
+        if n % 3 < 2
+        else _outcome.released(each.key, unstarted=True)
+        for n, each in enumerate(held)
+    ]
+    finished = await finish.finish(session, outcomes)
+    assert all(each.accepted for each in finished.answer)
+
+
+async def recover(session: Session, keys: int) -> None:
+    """Look for what is lost."""
+    await read.lost(session, keys, worker=None)
+    await read.lost(session, keys, worker="w-7")
+
+
+async def order(session: Session, ids: Sequence[int]) -> None:
+    """Use every verb by id."""
+    await session.run("lock", ids=rows.numbers(ids))
+    await read.get(session, ids)
+    await operate.move(
+        session, ids, by="test", queue="default", priority=1, delay=DELAY
+    )
+    await operate.cancel(session, ids, by="test")
+    await operate.replay(session, ids, by="test", delay=DELAY)
+    await operate.cancel(session, ids[::2], by="test")
+    await operate.delete(session, ids)
+
+
+async def keep(session: Session, keys: int) -> None:
+    """Expire and prune, by age and what stayed behind."""
+    for_ever = timedelta(days=9999)
+    # Of that day's partition nothing is old enough.
+    age = datetime.now(UTC) - crowds.oldest_morning()
+    for kept in (
+        Retention(),
+        Retention(failed=for_ever),
+        Retention(succeeded=age, cancelled=age, failed=for_ever),
+    ):
+        await upkeep.prune(session, kept, limit=keys)
