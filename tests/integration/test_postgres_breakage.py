@@ -198,9 +198,9 @@ async def test_20000_due_jobs_in_300_queues_are_claimed_by_turns(
 
         # Nobody starves: a third of the way through each queue has had its turn.
         assert set(order[: count // 3]) == set(range(300))
-        assert {job.status for job in await app._store.get([known(i) for i in ids])} == {
-            Status.SUCCEEDED
-        }
+        assert {
+            job.status for job in await app._store.get([known(i) for i in ids])
+        } == {Status.SUCCEEDED}
     print(f"{count / took:,.0f} jobs/s from 300 queues")  # noqa: T201 - measured
 
 
