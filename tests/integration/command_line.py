@@ -77,7 +77,9 @@ SOURCES = Path(rowlock.__file__).parent.parent
 
 
 def run(
-    *args: object, env: dict[str, str] | None = None, stdin: str | None = None
+    *args: object,
+    env: dict[str, str] | None = None,
+    stdin: str | bytes | None = None,
 ) -> Result:
     """Run `rowlock` in this process."""
     return CliRunner().invoke(main, [str(arg) for arg in args], stdin, env)

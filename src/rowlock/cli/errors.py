@@ -20,9 +20,12 @@ from rowlock._errors import (
     TaskNotFound,
     UsageError,
 )
+from rowlock.cli.table import printable
 
 # Click's words where an argument is too much, and it looks like an app's name.
 _APP = re.compile(r"unexpected extra argument \(([\w.]+:[\w.]+)\)")
+
+_PASSWORD = re.compile(r"(://[^\s/:@]*):[^\s/@]*@")
 
 DONE, FAILED, USAGE, NOT_FOUND, STORE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -52,7 +55,11 @@ def sentence(error: BaseException) -> str:
         >>> sentence(JobNotFound(17))
         'There is no job 17.'
     """
-    error = leaf(error)
+    # What was typed is quoted in many of them, and may hold anything.
+    return printable(_PASSWORD.sub(r"\1@", _said(leaf(error))))
+
+
+def _said(error: BaseException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message = error.format_message().rstrip()
         return f"{message}{_other_form(error)} (See {error.ctx.command_path} --help.)"
@@ -76,7 +83,7 @@ def _other_form(error: click.UsageError) -> str:
         is_early = error.ctx is not None and error.ctx.parent is None
         return " It goes behind the command." if misplaced and is_early else ""
     named = _APP.search(error.message)
-    return f" An app is named by -A {named[1]}." if named else ""
+    return f". An app is named by -A {named[1]}." if named else ""
 
 
 def leaf(error: BaseException) -> BaseException:

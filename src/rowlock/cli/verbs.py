@@ -199,7 +199,7 @@ def _print_answers(answers: Sequence[Answer], output: Output, *, counted: bool) 
         click.echo("No job fits.", err=True)
     if counted:
         for words, count in Counter(map(_words, answers)).most_common():
-            click.echo(f"{count:,}  {words}")
+            click.echo(f"{count:,} job{'s' * (count != 1)}: {words}")
     else:
         for answer in answers:
             click.echo(f"{answer.job_id}  {_words(answer)}")
