@@ -318,7 +318,7 @@ def test_a_schema_that_is_too_new_is_not_served_to_operators_either(
     [
         ("--concurrency", "0", "not in the range"),
         ("--lease", "0.5", "at least 1 s"),
-        ("--lease", "soon", "takes a number of seconds, not 'soon'"),
+        ("--lease", "soon", "as in 10m, 2h or 3d, not 'soon'"),
         ("--shutdown-timeout", "-1", "can't be negative"),
         ("--shutdown-timeout", "inf", "finite"),
         ("--queue", "", "isn't empty"),
