@@ -81,6 +81,15 @@ def test_what_prints_has_json_and_jsonl_but_not_both(name: str) -> None:
     assert {"--json", "--jsonl", "--no-color"} <= opts
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_on_its_page(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs/command-line.md").read_text()
+    _, group, *verb = name.split()
+
+    assert f"rowlock {group}" in page
+    assert not verb or f"`{verb[0]}" in page or f"{group} {verb[0]}" in page
+
+
 def test_both_json_and_jsonl_are_refused() -> None:
     assert fails(2, "stats", "--json", "--jsonl") == (
         "Say either --json or --jsonl, not both."

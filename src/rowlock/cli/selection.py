@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rowlock._job import Job
     from rowlock.cli.documents import Output
 
-F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 # Of how many jobs a preview tells the tasks and errors; it counts all of them.
@@ -98,42 +97,46 @@ class Preview:
     sample: tuple[dict[str, object], ...]
 
 
-def filter_options(function: Callable[..., T]) -> Callable[..., T]:
-    """Add the options of a filter, and hand on as `where` what they say."""
-
-    @click.option(
+FILTER_OPTIONS = (
+    click.option(
         "--status",
         type=click.Choice([str(status) for status in Status]),
         default=None,
         help="Only jobs in this status.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--task",
         default=None,
         callback=read_name,
         shell_complete=completion.tasks,
         help="Only of this task.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--queue",
         default=None,
         callback=read_name,
         shell_complete=completion.queues,
         help="Only of this queue.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--key",
         default=None,
         callback=read_name,
         help="Only with this idempotency key.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--older-than",
         default=None,
         callback=read_seconds,
         metavar="DURATION",
         help="Only those enqueued longer ago, as in 90, 10m, 2h or 3d.",
-    )
+    ),
+)
+
+
+def filter_options(function: Callable[..., T]) -> Callable[..., T]:
+    """Add the options of a filter, and hand on as `where` what they say."""
+
     @functools.wraps(function)
     def filtered(
         *args: object,
@@ -153,7 +156,8 @@ def filter_options(function: Callable[..., T]) -> Callable[..., T]:
         )
         return function(*args, where=where, **rest)
 
-    return filtered
+    # From the last, as decorators stand.
+    return functools.reduce(lambda made, add: add(made), FILTER_OPTIONS[::-1], filtered)
 
 
 def selection_options(function: Callable[..., T]) -> Callable[..., T]:
