@@ -100,7 +100,7 @@ def test_an_option_before_its_command_is_told_where_it_goes() -> None:
     assert "It goes behind the command." in fails(2, "-A", "shop:app", "stats")
 
 
-def test_an_app_named_as_an_argument_is_told_the_other_form() -> None:
+def test_b135_an_app_named_as_an_argument_is_told_the_other_form() -> None:
     assert "An app is named by -A shop:app." in fails(2, "jobs", "list", "shop:app")
 
 

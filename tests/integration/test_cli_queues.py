@@ -90,7 +90,7 @@ def test_tasks_are_those_of_the_app_and_of_jobs_that_are_due(folder: Path) -> No
 
 @pytest.mark.parametrize("form", [("-A", "shop:app"), ("--app", "shop"), ("shop:app",)])
 @pytest.mark.usefixtures("shop")
-def test_a_worker_is_named_in_either_form_and_listed_while_it_lives(
+def test_b135_a_worker_is_named_in_either_form_and_listed_while_it_lives(
     start: type[Command], form: tuple[str, ...]
 ) -> None:
     worker = start("worker", *form)

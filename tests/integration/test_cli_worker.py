@@ -336,3 +336,10 @@ def come_from_the_future(database: Path) -> None:
     with connection:
         connection.execute("UPDATE rowlock_migrations SET version = version + 1000")
     connection.close()
+
+
+@pytest.mark.usefixtures("shop")
+def test_two_apps_are_refused() -> None:
+    said = fails(2, "worker", "shop:app", "-A", "bank:app")
+
+    assert said == "Two apps are named, shop:app and bank:app: a worker runs one."

@@ -89,7 +89,7 @@ def in_percent(progress: Mapping[str, JSON]) -> str:
 
 
 def _waiting(job: Job) -> str:
-    return "due" if job.attempts == 0 else f"attempt {job.attempts + 1} is due"
+    return "due" if job.attempts == 0 else f"attempt {job.attempts + 1} due"
 
 
 def _so_far(job: Job) -> str:
