@@ -46,6 +46,7 @@ PENDING = Job(
 TRIED = replace(PENDING, attempts=2, started_at=NOW - timedelta(seconds=5))
 RUNNING = replace(TRIED, status=Status.RUNNING)
 ENDED = replace(TRIED, finished_at=NOW)
+AGAIN = "`rowlock jobs replay 17` runs it again"
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,7 @@ ENDED = replace(TRIED, finished_at=NOW)
         ),
         (
             replace(ENDED, status=Status.FAILED, failures=3),
-            "a dead letter, after 3 of 3 failures;"
-            " `rowlock jobs replay 17` runs it again",
+            f"a dead letter, after 3 of 3 failures; {AGAIN}",
         ),
         (replace(ENDED, status=Status.CANCELLED), "cancelled in attempt 2"),
         (replace(PENDING, status=Status.CANCELLED), "cancelled before it started"),
