@@ -17,7 +17,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.cluster.binaries import NoPostgres, find
+from tests.cluster.binaries import NONE, NoPostgres, find
 from tests.cluster.databases import Databases, of_session
 from tests.cluster.membership import own
 from tests.cluster.server import Cluster
@@ -143,3 +143,15 @@ def skipped_without_postgres() -> Iterator[None]:
         if os.environ.get("CI", "").lower() in {"", "0", "false"}:
             pytest.skip(str(error))
         pytest.fail(str(error), pytrace=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once how many were skipped for it, and what to install."""
+    reasons = [
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in terminalreporter.getreports("skipped")
+        if isinstance(report.longrepr, tuple)
+    ]
+    wanting = [reason for reason in reasons if reason.startswith(NONE)]
+    if wanting:
+        terminalreporter.write_line(f"{len(wanting)} skipped: {wanting[0]}")

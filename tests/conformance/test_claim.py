@@ -167,6 +167,17 @@ async def test_a_crowded_queue_does_not_hide_another(
     assert sorted(each.queue for each in held) == ["crowded", "crowded", "small"]
 
 
+async def test_queues_take_turns_however_many_jobs_a_claim_takes(
+    store: Store, claim: ClaimSome
+) -> None:
+    queues = [f"q{n}" for n in range(12)]
+    await store.enqueue([new_job(queue=queue) for queue in queues for _ in range(9)])
+
+    served = [[held.queue for held in (await claim(4)).claims] for _ in range(3)]
+
+    assert sorted(queue for each in served for queue in each) == sorted(queues)
+
+
 async def test_law_16_only_tasks_with_a_handler_are_claimed(
     store: Store, claim: ClaimSome, read: Read
 ) -> None:

@@ -72,6 +72,8 @@ def test_without_postgres_the_tests_are_skipped_in_one_line(tmp_path: Path) -> N
     lines = [line for line in told.splitlines() if line.startswith("SKIPPED")]
     assert len(lines) == 1
     assert "This machine has no Postgres (7): pip install" in lines[0]
+    # Where nobody asks for the reasons it is told too, and once for all files.
+    assert "\n6 skipped: This machine has no Postgres (7): pip install" in told
 
 
 def test_without_postgres_ci_fails(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from tests.endings import finished
 from tests.integration import ledger
 from tests.journal import Journal
 from tests.programs import chance
-from tests.workers import Workers
+from tests.workers import START_S, Workers
 
 LABELS = ("one", "two", "three")
 
 
-@pytest.mark.timeout(300)  # --slow kills for half a minute
+@pytest.mark.timeout(400)  # --slow kills for half a minute
 async def test_killed_workers_lose_no_job_and_write_no_outcome_of_a_lost_claim(
     app: App, journal: Journal, workers: Workers, scale: int
 ) -> None:
@@ -26,12 +26,12 @@ async def test_killed_workers_lose_no_job_and_write_no_outcome_of_a_lost_claim(
     The killed are late with nothing. So a fourth worker is frozen all the while, and
     goes on when the others have recovered what it held.
     """
-    jobs, deaths, concurrency = (100, 6, 2) if scale == 1 else (1000, 30, 5)
+    jobs, deaths, concurrency = (100, 6, 2) if scale == 1 else (2000, 30, 10)
     chance.register(app, journal)
     tasks = [app.find_task(name) for name in ("gamble", "gamble_in_thread")]
     start = partial(workers.launch, "chance", concurrency=concurrency, lease=2)
     frozen, *processes = [start(label) for label in ("frozen", *LABELS)]
-    await workers.until("worker.started", count=4, within=20)
+    await workers.until("worker.started", count=4, within=START_S)
     ids = await app.enqueue_many(tasks[n % 2].job() for n in range(jobs))
 
     choose = random.Random(jobs)
@@ -45,7 +45,7 @@ async def test_killed_workers_lose_no_job_and_write_no_outcome_of_a_lost_claim(
     (late,) = workers.records("worker.started", process=frozen.name)
     await workers.until("claim.recovered", lost_worker=late.of["worker"], within=20)
     frozen.thaw()
-    over = await finished(app, ids, within=120)
+    over = await finished(app, ids, within=200)
 
     accounts = ledger.accounts_of(workers.records())
     for job in over:

@@ -138,6 +138,21 @@ async def test_the_notification_is_a_part_of_the_transaction(
     assert all('"a"' in notice and '"b"' in notice for notice in notices)
 
 
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+async def test_the_notification_is_a_part_of_an_async_transaction_too(
+    store: PostgresStore, url: str, ends: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as listening:
+        listening.execute('LISTEN "rowlock:rowlock"')
+        async with await psycopg.AsyncConnection.connect(url) as own:
+            await store.lent.enqueue([job(queue="a")], own)
+            assert heard(listening) == []
+            await (own.commit() if ends == "commit" else own.rollback())
+        notices = heard(listening)
+
+    assert len(notices) == len(await ids(store)) == (1 if ends == "commit" else 0)
+
+
 async def test_a_duplicate_is_no_news(store: PostgresStore, url: str) -> None:
     await store.enqueue([job(idempotency_key="k")])
     with psycopg.connect(url, autocommit=True) as listening:

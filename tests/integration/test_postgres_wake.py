@@ -18,6 +18,7 @@ from rowlock import App, _outcome
 from rowlock._job import NewJob
 from rowlock._store import Demand, Pause
 from rowlock.stores.postgres import PostgresStore
+from rowlock.stores.postgres.listen import LATEST
 from rowlock.stores.postgres.notify import EVERYTHING, LONGEST, QUIET
 from tests.cluster_fixtures import FreshDatabase
 from tests.eventually import eventually
@@ -279,6 +280,70 @@ async def test_a_deferred_job_begins_when_it_is_due(url: str) -> None:
     waits = await picked_up(url, 5, feed)
 
     assert all(-0.01 < wait < 2 for wait in waits)
+
+
+async def test_b59_where_listening_fails_it_is_told_once_and_jobs_are_looked_for(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every few seconds; what a pooler swallows without an error comes with outages."""
+    monkeypatch.setenv("ROWLOCK_DIRECT_URL", "postgresql://127.0.0.1:1/nowhere")
+    app = App(url)
+    monkeypatch.delenv("ROWLOCK_DIRECT_URL")
+    started: list[int] = []
+
+    @app.task
+    async def mail(number: int) -> None:
+        started.append(number)
+
+    feeder = App(url)
+    feeder.task(mail.function)
+    waits = []
+    async with app, feeder, app.worker():
+        await eventually(lambda: "listening fails" in caplog.text)
+        for number in range(2):
+            began = time.monotonic()
+            await feeder.tasks["mail"].enqueue(number=number)
+            await eventually(lambda: number in started, within=20)  # noqa: B023 - now
+            waits.append(time.monotonic() - began)
+
+    assert max(waits) < LATEST + 3
+    assert caplog.text.count("listening fails") == 1
+    assert "ROWLOCK_DIRECT_URL" in caplog.text
+
+
+@pytest.mark.parametrize("variable", ["ROWLOCK_DIRECT_URL", "DATABASE_DIRECT_URL"])
+async def test_it_listens_past_a_pooler(
+    url: str, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, f"{url}?application_name=past_the_pooler")
+    async with opened(url) as store:
+        wakeups = store.wakeups()
+        await wakeups.wait(timedelta(milliseconds=10))
+
+        async def names() -> bool:
+            with psycopg.connect(url, autocommit=True) as own:
+                return own.execute(
+                    "SELECT application_name FROM pg_stat_activity WHERE"
+                    " datname = current_database() AND query LIKE 'LISTEN%'"
+                ).fetchall() == [("past_the_pooler",)]
+
+        await eventually(names)
+        wakeups.close()
+
+
+async def test_a_job_of_another_process_begins_in_milliseconds(url: str) -> None:
+    async def feed(app: App) -> None:
+        for number in range(40):
+            # The worker sleeps again, and every other time until a deferred one.
+            await asyncio.sleep(0.03)  # real
+            if number % 2:
+                await app.tasks["mail"].options(delay=60).enqueue(at=0)
+            await app.tasks["mail"].enqueue(at=time.time())
+
+    waits = sorted(await picked_up(url, 40, feed))
+
+    print(f"median {waits[20] * 1000:.1f} ms, slowest {waits[-1] * 1000:.0f} ms")  # noqa: T201 - measured
+    assert waits[20] < 0.15
 
 
 async def test_b60_a_blocked_loop_holds_back_neither_news_nor_dead_rows(

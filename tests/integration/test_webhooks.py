@@ -10,7 +10,7 @@ from rowlock import App, Status
 from tests.endings import finished
 from tests.journal import Journal, Record
 from tests.programs import webhooks
-from tests.workers import Workers
+from tests.workers import START_S, Workers
 
 EVENTS = [
     json.loads(line)
@@ -27,7 +27,7 @@ async def test_two_workers_handle_each_of_329_payloads_once_and_unchanged(
     keep = app.find_task("keep")
     # Both are there before the first job, so that both get some.
     processes = [workers.launch("webhooks", label) for label in ("one", "two")]
-    await workers.until("worker.started", count=2, within=15)
+    await workers.until("worker.started", count=2, within=START_S)
 
     ids = await app.enqueue_many(
         keep.job(number=number, event=event) for number, event in enumerate(EVENTS)

@@ -35,6 +35,7 @@ ALL = sorted(
 )
 
 PASSING = {
+    "CheckViolation",  # without a name: a day whose partition is being detached
     "AdminShutdown",
     "CannotConnectNow",
     "ConnectionFailure",
@@ -53,7 +54,6 @@ PASSING = {
     "TooManyConnections",
 }
 LASTING = {
-    "CheckViolation",
     "InsufficientPrivilege",
     "InternalError_",
     "InvalidTextRepresentation",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowlock import _attempt, _outcome
 from rowlock._codec import encode_json, storable
-from rowlock._durations import to_delay
+from rowlock._durations import LONGEST, to_delay
 from rowlock._errors import PayloadError, UsageError
 from rowlock._events import logger
 from rowlock._job import JSON, Claim, Outcome
@@ -34,7 +34,10 @@ MOST_MEMBERS = 10
 
 def timeout_of(claim: Claim, task: Task[..., Any]) -> float:
     """Tell this attempt's timeout in seconds, 0 for none."""
-    return task.defaults.timeout if claim.timeout is None else claim.timeout
+    # A row that was changed by hand may say anything.
+    if claim.timeout is None or not 0 <= claim.timeout <= LONGEST.total_seconds():
+        return task.defaults.timeout
+    return claim.timeout
 
 
 def returned(run: Run, result: object, *, max_payload: int) -> Outcome:

@@ -65,7 +65,8 @@ class Claimer:
         `look_again` is told in how many seconds another claim may find what this one
         could not see.
         """
-        self._turn += 1
+        # On by as many queues as it may serve, or its neighbours would be served again.
+        self._turn += demand.total
         plan = self._bounds.plan(demand.tasks, demand.queues, self._monotonic())
         if plan is not None:
             look, is_sound = await self._look(session, demand, taker, plan)

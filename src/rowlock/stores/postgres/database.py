@@ -10,20 +10,21 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from rowlock._clock import Clock, SystemClock
-from rowlock._errors import StoreError
+from rowlock._errors import OutcomeUnknown, StoreError, StoreUnavailable
 from rowlock.stores.grace import Grace
 from rowlock.stores.news import News
 from rowlock.stores.postgres import migrate, notify, sessions
@@ -35,6 +36,8 @@ from rowlock.stores.postgres.notify import Teller
 from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
 from rowlock.stores.postgres.sessions import Row, Session
 from rowlock.stores.postgres.statements import GIVEN_NOW, SERVERS_NOW, statements
+
+_log = logging.getLogger("rowlock.store")
 
 R = TypeVar("R")
 A_co = TypeVar("A_co", covariant=True)
@@ -89,6 +92,7 @@ class Database:
             WeakKeyDictionary()
         )
         self._listener: Listener | None = None
+        self._apart_tasks: set[asyncio.Task[Any]] = set()
         self.is_open = False
         self.identity: Row | None = None  # of the server and database, once open
         self.grace = Grace(self._clock)
@@ -190,6 +194,31 @@ class Database:
             self._address.parameters, self.statements, self._given_clock, self.shown
         )
 
+    async def apart(self, run: Callable[[Session], Awaitable[R]]) -> R | None:
+        """
+        Run what may take its time on a connection of its own, past a pooler.
+
+        It goes on where its caller is cancelled, until the close. None where it can't
+        be: it is for what is tried again in any case.
+        """
+        task = asyncio.get_running_loop().create_task(self._apart(run))
+        self._apart_tasks.add(task)
+        task.add_done_callback(self._apart_tasks.discard)
+        return await asyncio.shield(task)
+
+    async def _apart(self, run: Callable[[Session], Awaitable[R]]) -> R | None:
+        try:
+            session = await sessions.connect(
+                self._address.direct, self.statements, self._given_clock, self.shown
+            )
+            try:
+                return await run(session)
+            finally:
+                await session.close()
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            _log.debug("store.apart", extra={"rowlock": {"error": str(error)}})
+            return None
+
     async def close(self) -> None:
         """Finish what was handed over, then close every connection."""
         with self._lock:
@@ -203,6 +232,10 @@ class Database:
             listener.stop()
             await asyncio.to_thread(listener.join, _CLOSING)
         here = asyncio.get_running_loop()
+        if apart := [task for task in self._apart_tasks if task.get_loop() is here]:
+            for task in apart:
+                task.cancel()
+            await asyncio.wait(apart)
         for loop, home in homes.items():
             if loop is here:
                 await _close(home)
@@ -221,7 +254,9 @@ class Database:
             return
         with self._lock:
             if self.is_open and (self._listener is None or not self._listener.is_live):
-                self._listener = Listener(self._connect_to_listen, self._heard)
+                self._listener = Listener(
+                    self._connect_to_listen, self._heard, self.news.tell
+                )
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""

@@ -21,8 +21,12 @@ from rowlock._errors import (
 )
 
 
-class NoPartition(StoreError):
-    """The history has no partition for the day of a row."""
+class NoPartition(StoreUnavailable):
+    """
+    The history has no partition for the day of a row.
+
+    It passes by itself: what can't be made is a day whose detach isn't over.
+    """
 
 
 class Locked(StoreUnavailable):

@@ -4,7 +4,8 @@ Hearing of news: a thread with a connection of its own that listens.
 A thread, since a handler may block the event loop: the server would wait for the reader
 of a notification, and hold back the removal of dead rows meanwhile. Notifications that
 were sent while nobody listened are gone, so each time it begins to listen there may be
-anything.
+anything. And where it can't listen, sleepers are woken with each try, to look
+themselves.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _log = logging.getLogger("rowlock.store")
 
 SOONEST = 0.1  # seconds before it connects again; doubled each time
 LATEST = 5.0
+UNUSUAL = 4  # failures in a row: a restart of the server is over by then
 
 Connect = Callable[[], "psycopg.Connection[tuple[object, ...]]"]
 
@@ -30,9 +32,15 @@ Connect = Callable[[], "psycopg.Connection[tuple[object, ...]]"]
 class Listener:
     """Listens from its start to its stop, and connects again where that is lost."""
 
-    def __init__(self, connect: Connect, hear: Callable[[str | None], None]) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        hear: Callable[[str | None], None],
+        wake: Callable[[], None],
+    ) -> None:
         self._connect = connect
         self._hear = hear
+        self._wake_sleepers = wake
         self._is_over = False
         # Closed together with the last of the two ends in use: the thread's.
         self._woken, self._wake = socket.socketpair()
@@ -59,16 +67,20 @@ class Listener:
 
     def _serve(self) -> None:
         pause = SOONEST
+        failures = 0
         with self._woken, self._wake:
             while not self._is_over:
                 try:
                     with self._connect() as connection:
                         pause = SOONEST
+                        failures = 0
                         if not self._is_over:
                             self._hear(None)
                         self._read(connection)
                 except psycopg.Error as error:
-                    _log.debug("store.listen", extra={"rowlock": {"error": str(error)}})
+                    failures += 1
+                    _tell(error, failures)
+                    self._wake_sleepers()
                 # Spread, or all that listen to a server come back in one instant.
                 self._sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spread
                 pause = min(2 * pause, LATEST)
@@ -92,3 +104,15 @@ class Listener:
             with contextlib.suppress(TimeoutError):
                 self._woken.recv(1)
             self._woken.settimeout(None)
+
+
+def _tell(error: psycopg.Error, failures: int) -> None:
+    _log.debug("store.listen", extra={"rowlock": {"error": str(error)}})
+    if failures == UNUSUAL:
+        _log.warning(
+            "No new job is heard of, as listening fails: it is looked for every %g s"
+            " instead. Where a pooler is in the way, ROWLOCK_DIRECT_URL leads past it."
+            " (%s)",
+            LATEST,
+            " ".join(str(error).split()),
+        )

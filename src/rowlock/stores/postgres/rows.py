@@ -15,7 +15,7 @@ from typing import Any
 from rowlock._errors import StoreError
 from rowlock._job import JSON, Claim, ClaimKey, Job, Status
 from rowlock._store import Pause, WorkerInfo
-from rowlock.stores.postgres.sessions import Row
+from rowlock.stores.postgres.sessions import EARLIEST, Row
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -41,7 +41,14 @@ def instants(values: Sequence[datetime | None]) -> str | None:
     """Write an array of instants; none at all where each is None."""
     if values.count(None) == len(values):
         return None
-    return f"{{{','.join('NULL' if v is None else v.isoformat() for v in values)}}}"
+    return f"{{{','.join(map(_instant, values))}}}"
+
+
+def _instant(value: datetime | None) -> str:
+    if value is None:
+        return "NULL"
+    # The server's calendar begins before Python's.
+    return "-infinity" if value <= EARLIEST else value.isoformat()
 
 
 def texts(values: Sequence[str | None]) -> str | None:
@@ -148,11 +155,11 @@ def job(row: Row) -> Job:
         finished_at=row[21],
         updated_at=row[22],
         progress=_read(row[23]),
-        meta=json.loads(row[24]),
-        errors=tuple(json.loads(row[25])),
+        meta=_read(row[24]),
+        errors=tuple(_read(row[25])),
         state=_read(row[26]),
         result=_read(row[27]),
-        payload=json.loads(row[28]),
+        payload=_read(row[28]),
     )
 
 
@@ -187,4 +194,10 @@ def worker(row: Row) -> WorkerInfo:
 
 # Text of a column whose shape the writer has checked; JSON has no narrower type.
 def _read(text: str | None) -> Any:  # noqa: ANN401
-    return None if text is None else json.loads(text)
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError):
+        # Written by hand, too deep or with too long a number: shown as it stands.
+        return text

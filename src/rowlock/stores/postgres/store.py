@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -33,6 +34,7 @@ from rowlock._store import (
 from rowlock.stores.postgres import enqueue as enqueueing
 from rowlock.stores.postgres import finish as finishing
 from rowlock.stores.postgres import migrate, operate, read, upkeep
+from rowlock.stores.postgres import retention as letting_go
 from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.database import Database
@@ -113,6 +115,11 @@ class PostgresStore:
         async with self._apart() as session:
             return await migrate.script(session, schema, self.url, roles)
 
+    async def drop(self) -> None:
+        """Drop the schema with everything in it, as a test does with its own."""
+        async with self._apart() as session:
+            await session.run("drop_schema")
+
     @asynccontextmanager
     async def _apart(self) -> AsyncIterator[Session]:
         """Open a connection for what is done once."""
@@ -188,9 +195,15 @@ class PostgresStore:
 
     async def prune(self, retention: Retention, *, limit: int) -> Pruned:
         """Expire and delete what is due for it; see `Store.prune`."""
-        return await self._database.write(
+        pruned, days = await self._database.write(
             partial(upkeep.prune, retention=retention, limit=limit)
         )
+        if not days:
+            return pruned
+        dropped = await self._database.apart(
+            partial(letting_go.drop, retention=retention, names=days, shown=self.url)
+        )
+        return replace(pruned, deleted=pruned.deleted + (dropped or 0))
 
     async def cancel(self, ids: Sequence[int], *, by: str) -> Sequence[Answer]:
         """Cancel pending jobs, ask running ones; see `Store.cancel`."""

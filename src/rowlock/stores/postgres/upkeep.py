@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rowlock._store import Pruned, Retention, TaskInfo, WorkerInfo
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.errors import NoPartition
+from rowlock.stores.postgres.retention import past_days
 from rowlock.stores.postgres.sessions import Row, Session
 
 
-async def prune(session: Session, retention: Retention, *, limit: int) -> Pruned:
-    """Expire what was never started in time, delete what finished long ago (law 12)."""
+class Upkept(NamedTuple):
+    """What was pruned, and the days of the history that are to be dropped."""
+
+    pruned: Pruned
+    days: frozenset[str]
+
+
+async def prune(session: Session, retention: Retention, *, limit: int) -> Upkept:
+    """
+    Expire what was never started in time, delete what finished long ago (law 12).
+
+    A past day with few jobs is emptied before it is dropped, so that they are counted.
+    """
     await session.run("make_partitions")
     try:
         async with session.transaction():
@@ -23,23 +36,31 @@ async def prune(session: Session, retention: Retention, *, limit: int) -> Pruned
             return await _prune(session, retention, limit)
 
 
-async def _prune(session: Session, retention: Retention, limit: int) -> Pruned:
+async def _prune(session: Session, retention: Retention, limit: int) -> Upkept:
     expired = await session.run("expire", limit=str(limit))
     await session.run("move_left", limit=str(limit))
     failed = await session.run(
         "prune_failed", failed=str(rows.micros(retention.failed)), limit=str(limit)
     )
+    days = await past_days(session, retention)
+    whole = [day for day in days if day.is_dropped_whole]
+    since = max((day.ends_at for day in whole), default=None)
     old: list[Row] = []
     if len(failed) < limit:
         old = await session.run(
             "prune_history",
             succeeded=str(rows.micros(retention.succeeded)),
             cancelled=str(rows.micros(retention.cancelled)),
+            since=None if since is None else since.isoformat(),
             limit=str(limit - len(failed)),
         )
     await session.run("forget_workers")
     await session.run("forget_pauses")
-    return Pruned(expired=len(expired), deleted=len(failed) + len(old))
+    deleted = len(failed) + len(old)
+    return Upkept(
+        Pruned(expired=len(expired), deleted=deleted),
+        frozenset(day.name for day in (days if deleted < limit else whole)),
+    )
 
 
 async def register(

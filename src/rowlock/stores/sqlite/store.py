@@ -7,7 +7,6 @@ in the modules beside this one. No method is bound to an event loop or a thread.
 
 from __future__ import annotations
 
-import itertools
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -69,7 +68,7 @@ class SQLiteStore:
             address.path, synchronous=address.synchronous, clock=clock, trace=trace
         )
         self._lent = SQLiteLent(self._database, clock)
-        self._turns = itertools.count()
+        self._turn = 0
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> SQLiteStore:
@@ -114,7 +113,9 @@ class SQLiteStore:
     ) -> Claimed:
         """Take due jobs for this worker; see `Store.claim`."""
         self._database.grace.learn(lease)
-        turn = next(self._turns)
+        turn = self._turn
+        # On by as many queues as it may serve, or its neighbours would be served again.
+        self._turn = turn + demand.total
         return await self._database.write(
             partial(
                 claiming.claim,

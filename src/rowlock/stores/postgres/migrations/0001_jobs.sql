@@ -46,7 +46,15 @@ CREATE TABLE {schema}.live (
     CONSTRAINT live_is_leased_while_running
         CHECK ((status = 'running') = (leased_until IS NOT NULL)),
     CONSTRAINT live_is_finished_when_final
-        CHECK ((status IN ('pending', 'running')) = (finished_at IS NULL))
+        CHECK ((status IN ('pending', 'running')) = (finished_at IS NULL)),
+    -- Or one row that was changed by hand would stop a claim or a batch of outcomes:
+    -- counts are added to, notes appended, and each end has a day.
+    CONSTRAINT live_can_go_on CHECK (
+        greatest(claims, attempts, failures, losses) < 1000000000
+        AND jsonb_typeof(errors) = 'array' AND jsonb_typeof(meta) = 'object'
+        AND started_at < '9999-01-01 00:00+00'
+        AND finished_at < '9999-01-01 00:00+00' AND finished_at > '1970-01-01 00:00+00'
+    )
 ) WITH (
     -- A row here lives for seconds and leaves dead index entries behind.
     autovacuum_vacuum_scale_factor = 0.02,
