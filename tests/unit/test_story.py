@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ import click
 import pytest
 
 from rowlock import Job, Status
+from rowlock._job import JSON
 from rowlock.cli.story import standing, tell
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -81,7 +83,7 @@ def test_a_job_stands_where_its_status_says(job: Job, said: str) -> None:
 
 def test_a_story_runs_from_the_enqueue_to_the_end() -> None:
     at = "2026-01-01T11:59:57.000000Z"
-    errors = (
+    errors: tuple[Mapping[str, JSON], ...] = (
         {
             "event": "lost",
             "attempt": 1,
@@ -90,7 +92,7 @@ def test_a_story_runs_from_the_enqueue_to_the_end() -> None:
         },
         {"event": "replay", "by": "ada", "at": at},
     )
-    progress = {"fraction": 0.4, "note": "page 7"}
+    progress: Mapping[str, JSON] = {"fraction": 0.4, "note": "page 7"}
     job = replace(ENDED, status=Status.SUCCEEDED, errors=errors, progress=progress)
 
     lines = [click.unstyle(line) for line in tell(replace(job, worker="w-2"), NOW)]
@@ -112,7 +114,8 @@ def test_a_story_runs_from_the_enqueue_to_the_end() -> None:
 
 
 def test_a_story_says_where_earlier_events_are_not_kept() -> None:
-    errors = tuple({"event": "failed", "attempt": n} for n in range(5, 15))
+    failed: Mapping[str, JSON] = {"event": "failed"}
+    errors = tuple({**failed, "attempt": n} for n in range(5, 15))
 
     told = "\n".join(tell(replace(TRIED, errors=errors), NOW))
 
