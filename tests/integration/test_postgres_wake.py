@@ -331,6 +331,39 @@ async def test_it_listens_past_a_pooler(
         wakeups.close()
 
 
+async def test_it_does_not_listen_to_another_database(
+    url: str,
+    fresh_database: FreshDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    elsewhere = fresh_database()
+    monkeypatch.setenv("ROWLOCK_DIRECT_URL", elsewhere)
+    async with opened(url) as store:
+        wakeups = store.wakeups()
+        await wakeups.wait(timedelta(milliseconds=10))
+        await eventually(lambda: "leads to another database" in caplog.text)
+
+        assert listeners(elsewhere) == []
+        wakeups.close()
+
+
+async def test_news_are_heard_in_a_schema_of_any_name(
+    fresh_database: FreshDatabase,
+) -> None:
+    url = f"{fresh_database(empty=True)}?schema=100%25 {{now}}"
+    await PostgresStore.from_url(url).migrate()
+    async with opened(url) as store, opened(url) as other:
+        wakeups = store.wakeups()
+        while await wakeups.wait(timedelta(milliseconds=500)):
+            pass  # that it listens now
+
+        await other.enqueue([job()])
+
+        assert await wakeups.wait(timedelta(seconds=5))
+        wakeups.close()
+
+
 async def test_a_job_of_another_process_begins_in_milliseconds(url: str) -> None:
     async def feed(app: App) -> None:
         for number in range(40):
