@@ -287,10 +287,10 @@ async def test_a_user_who_may_not_make_the_schema_is_told_what_the_owner_runs(
         f"postgresql://app%27s%20Ada:p@127.0.0.1:{port}/x", url.rpartition("/")[2]
     )
 
-    store = connect(theirs)
+    store = connect(f"{theirs}?schema=100%25")
     with pytest.raises(ConfigError) as error:
         await store.migrate()
-    allowed = 'CREATE SCHEMA IF NOT EXISTS "rowlock" AUTHORIZATION "app\'s Ada";'
+    allowed = 'CREATE SCHEMA IF NOT EXISTS "100%" AUTHORIZATION "app\'s Ada";'
     assert allowed in str(error.value)
 
     with psycopg.connect(url, autocommit=True) as own:
