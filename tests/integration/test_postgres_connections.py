@@ -240,6 +240,33 @@ async def test_a_restart_of_the_server_is_outlived(own_cluster: OwnCluster) -> N
     await store.close()
 
 
+@pytest.mark.parametrize("what", ["CONNECTION LIMIT 0", "PASSWORD 'changed'"])
+async def test_what_is_wrong_after_a_store_was_opened_may_pass(
+    fresh_database: FreshDatabase, databases: Databases, what: str
+) -> None:
+    if databases.cluster is None and what.startswith("PASSWORD"):
+        pytest.skip("a server given by its URL may let everybody in")
+    url = fresh_database(empty=True)
+    with psycopg.connect(url, autocommit=True) as own:
+        own.execute("DROP ROLE IF EXISTS limited")
+        own.execute("CREATE ROLE limited LOGIN PASSWORD 'p'")
+        own.execute("CREATE SCHEMA rowlock AUTHORIZATION limited")
+        name = own.info.dbname
+        theirs = f"postgresql://limited:p@127.0.0.1:{own.info.port}/{name}"
+        store = connect(theirs)
+        await store.migrate()
+        await store.open()
+        own.execute(f"ALTER ROLE limited {what}")
+        await asyncio.to_thread(terminate, url)
+
+        with pytest.raises(StoreUnavailable):
+            await store.enqueue([JOB])
+
+        own.execute("ALTER ROLE limited CONNECTION LIMIT -1 PASSWORD 'p'")
+        assert await store.enqueue([JOB]) == (1,)
+    await store.close()
+
+
 async def test_a_server_out_of_reach_is_told_in_a_sentence() -> None:
     with pytest.raises(StoreUnavailable, match="check that it runs"):
         await connect("postgresql://ada@127.0.0.1:1/shop").open()

@@ -7,6 +7,7 @@ user must correct; SchemaMismatch a schema that isn't ours; StoreError the rest.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from psycopg import errors as pg
@@ -79,10 +80,13 @@ _WRONG = {
     "password authentication failed": "refuses the user or the password: correct"
     " them in the URL",
     "no password supplied": "wants a password: give it in the URL, or in PGPASSWORD",
-    "pg_hba.conf": "refuses this user from this host: correct the URL, or the"
+    r"pg_hba\.conf": "refuses this user from this host: correct the URL, or the"
     " server's pg_hba.conf",
-    'role "': "doesn't know this user: correct it in the URL",
-    'database "': "isn't there: correct the URL, or run createdb",
+    "is not permitted to log in": "doesn't let this user in: ALTER ROLE ... LOGIN",
+    "permission denied for database": "doesn't let this user in: GRANT CONNECT on it",
+    # Or a limit on connections, which names the role or the database too, would be one.
+    r'role ".*" does not exist': "doesn't know this user: correct it in the URL",
+    r'database ".*" does not exist': "isn't there: correct the URL, or run createdb",
     "certificate": "couldn't prove who it is: correct sslmode and sslrootcert",
     "does not support SSL": "has no TLS: correct sslmode in the URL",
     "invalid connection option": "can't be reached with these options: correct the URL",
@@ -157,7 +161,7 @@ def translate_connecting(error: pg.Error, shown: str) -> RowlockError:
     if isinstance(error, pg.InterfaceError):
         return ConfigError(f"The database {shown} can't be reached from here: {text}")
     for part, what in _WRONG.items():
-        if part in text:
+        if re.search(part, text):
             return ConfigError(f"The database {shown} {what}. ({told(error)})")
     return StoreUnavailable(
         f"The database {shown} is out of reach: check that it runs, and the host and"
