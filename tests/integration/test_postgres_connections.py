@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -22,9 +23,10 @@ from rowlock._errors import (
     StoreUnavailable,
 )
 from rowlock._job import NewJob
-from rowlock.stores import connect
-from rowlock.stores.postgres import PostgresStore
+from rowlock.stores import _sql, connect
+from rowlock.stores.postgres import PostgresStore, read
 from rowlock.stores.postgres.pool import LARGEST
+from rowlock.stores.postgres.statements import PACKAGE
 from tests.cluster.databases import Databases, with_database
 from tests.cluster_fixtures import FreshDatabase, OwnCluster
 from tests.workers import ROOT
@@ -74,6 +76,8 @@ async def test_a_session_is_set_up_whatever_the_database_says(url: str) -> None:
             ("timezone", "Asia/Tokyo"),
             ("datestyle", "German"),
             ("intervalstyle", "iso_8601"),
+            ("array_nulls", "off"),
+            ("extra_float_digits", "0"),
             ("lock_timeout", "0"),
             ("enable_indexscan", "off"),
         ):
@@ -82,10 +86,13 @@ async def test_a_session_is_set_up_whatever_the_database_says(url: str) -> None:
     store = connect(url)
     await store.open()
 
-    (job_id,) = await store.enqueue([JOB])
+    exact = replace(JOB, timeout=0.12345678901234568, idempotency_key="k")
+    ids = await store.enqueue([JOB, exact])
 
-    assert job_id is not None
-    (job,) = await store.get([job_id])
+    assert None not in ids
+    (job, other) = await store.get([job_id or 0 for job_id in ids])
+    assert (job.timeout, other.timeout) == (None, exact.timeout)
+    assert (job.idempotency_key, other.idempotency_key) == (None, "k")
     assert job.created_at.utcoffset() is not None
     assert str(job.created_at.tzinfo) == "UTC"
     await store.close()
@@ -171,6 +178,31 @@ async def test_law_15_a_connection_that_breaks_in_the_middle_leaves_it_unknown(
 
     assert (await store.list(Filter())).jobs == ()
     assert None not in await store.enqueue([JOB])
+
+
+@pytest.mark.parametrize("operation", ["BEGIN", "get", "stats"])
+async def test_law_15_a_connection_that_breaks_before_a_write_leaves_nothing_unknown(
+    store: PostgresStore, url: str, operation: str
+) -> None:
+    session = await store._database.connect()
+    await asyncio.to_thread(terminate, url)
+
+    with pytest.raises(StoreUnavailable):
+        if operation == "BEGIN":
+            async with session.transaction():
+                pass
+        elif operation == "get":
+            await read.get(session, [1])
+        else:
+            await read.stats(session)
+    await session.close()
+
+
+def test_a_statement_that_begins_with_select_writes_no_job() -> None:
+    for operation, text in _sql.statements(PACKAGE).items():
+        if text.startswith("SELECT"):
+            words = text.replace("FOR UPDATE", "").replace("(", " ").split()
+            assert {"INSERT", "UPDATE", "DELETE"}.isdisjoint(words), operation
 
 
 async def test_a_cancelled_call_goes_on_and_its_caller_does_not_wait(

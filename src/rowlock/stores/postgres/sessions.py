@@ -140,7 +140,8 @@ class Session:
                 error,
                 self._shown,
                 is_over=connection.closed,
-                commits=is_alone or statement == _COMMIT,
+                commits=statement == _COMMIT
+                or (is_alone and not statement.startswith(_WITHOUT_JOBS)),
             ) from error
         # A cursor keeps its last result, and with it the payloads.
         if len(rows) <= MOST_KEPT_ROWS:
@@ -184,6 +185,9 @@ class Session:
 
 
 _COMMIT = b"COMMIT"
+# What begins so writes no job, so that a connection which breaks in it leaves nothing
+# unknown; an enqueue whose BEGIN was lost can be tried again.
+_WITHOUT_JOBS = (b"BEGIN", b"SELECT")
 
 
 async def connect(
