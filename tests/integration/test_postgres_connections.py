@@ -23,10 +23,9 @@ from rowlock._errors import (
     StoreUnavailable,
 )
 from rowlock._job import NewJob
-from rowlock.stores import _sql, connect
+from rowlock.stores import connect
 from rowlock.stores.postgres import PostgresStore, read
 from rowlock.stores.postgres.pool import LARGEST
-from rowlock.stores.postgres.statements import PACKAGE
 from tests.cluster.databases import Databases, with_database
 from tests.cluster_fixtures import FreshDatabase, OwnCluster
 from tests.workers import ROOT
@@ -180,7 +179,7 @@ async def test_law_15_a_connection_that_breaks_in_the_middle_leaves_it_unknown(
     assert None not in await store.enqueue([JOB])
 
 
-@pytest.mark.parametrize("operation", ["BEGIN", "get", "stats"])
+@pytest.mark.parametrize("operation", ["BEGIN", "get", "stats", "lost"])
 async def test_law_15_a_connection_that_breaks_before_a_write_leaves_nothing_unknown(
     store: PostgresStore, url: str, operation: str
 ) -> None:
@@ -193,16 +192,11 @@ async def test_law_15_a_connection_that_breaks_before_a_write_leaves_nothing_unk
                 pass
         elif operation == "get":
             await read.get(session, [1])
+        elif operation == "lost":
+            await read.lost(session, 1, worker=None)
         else:
             await read.stats(session)
     await session.close()
-
-
-def test_a_statement_that_begins_with_select_writes_no_job() -> None:
-    for operation, text in _sql.statements(PACKAGE).items():
-        if text.startswith("SELECT"):
-            words = text.replace("FOR UPDATE", "").replace("(", " ").split()
-            assert {"INSERT", "UPDATE", "DELETE"}.isdisjoint(words), operation
 
 
 async def test_a_cancelled_call_goes_on_and_its_caller_does_not_wait(

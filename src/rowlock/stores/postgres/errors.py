@@ -155,6 +155,15 @@ def _broken(error: pg.Error, shown: str, *, commits: bool) -> StoreError:
     )
 
 
+def partly(error: StoreError) -> OutcomeUnknown:
+    """Say that an operation failed after a part of it was committed."""
+    return OutcomeUnknown(
+        "A part of this was written before it failed: claim, renew and finish are safe"
+        " to repeat, as are the operators' verbs; an enqueue only with an idempotency"
+        f" key. ({error})"
+    )
+
+
 def translate_connecting(error: pg.Error, shown: str) -> RowlockError:
     """Say why no connection could be made."""
     text = str(error)

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from rowlock._errors import StoreUnavailable
+from rowlock._errors import StoreError, StoreUnavailable
+from rowlock.stores.postgres import errors
 from rowlock.stores.postgres.sessions import Session
 
 R = TypeVar("R")
@@ -200,10 +201,20 @@ class Loan:
 
     async def __aenter__(self) -> Session:
         self._session = await self._pool.enter(urgent=self._urgent)
+        self._session.has_written = False
         return self._session
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: object,
+    ) -> None:
+        has_written = self._session.has_written
         self._pool.leave(self._session)
+        # A first transaction may be through when a second one fails: law 15.
+        if has_written and isinstance(error, StoreError):
+            raise errors.partly(error) from error
 
 
 def closed(shown: str) -> StoreUnavailable:
