@@ -311,43 +311,6 @@ async def test_b59_where_listening_fails_it_is_told_once_and_jobs_are_looked_for
     assert "ROWLOCK_DIRECT_URL" in caplog.text
 
 
-@pytest.mark.parametrize("variable", ["ROWLOCK_DIRECT_URL", "DATABASE_DIRECT_URL"])
-async def test_it_listens_past_a_pooler(
-    url: str, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    monkeypatch.setenv(variable, f"{url}?application_name=past_the_pooler")
-    async with opened(url) as store:
-        wakeups = store.wakeups()
-        await wakeups.wait(timedelta(milliseconds=10))
-
-        async def names() -> bool:
-            with psycopg.connect(url, autocommit=True) as own:
-                return own.execute(
-                    "SELECT application_name FROM pg_stat_activity WHERE"
-                    " datname = current_database() AND query LIKE 'LISTEN%'"
-                ).fetchall() == [("past_the_pooler",)]
-
-        await eventually(names)
-        wakeups.close()
-
-
-async def test_it_does_not_listen_to_another_database(
-    url: str,
-    fresh_database: FreshDatabase,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    elsewhere = fresh_database()
-    monkeypatch.setenv("ROWLOCK_DIRECT_URL", elsewhere)
-    async with opened(url) as store:
-        wakeups = store.wakeups()
-        await wakeups.wait(timedelta(milliseconds=10))
-        await eventually(lambda: "leads to another database" in caplog.text)
-
-        assert listeners(elsewhere) == []
-        wakeups.close()
-
-
 async def test_news_are_heard_in_a_schema_of_any_name(
     fresh_database: FreshDatabase,
 ) -> None:
