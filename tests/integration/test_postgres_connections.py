@@ -217,6 +217,33 @@ async def test_a_cancelled_call_goes_on_and_its_caller_does_not_wait(
     assert len((await store.list(Filter())).jobs) == 60
 
 
+async def test_a_close_does_not_wait_for_a_call_that_never_began(
+    store: PostgresStore,
+) -> None:
+    enqueueing = asyncio.create_task(store.enqueue([JOB]))
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.wait([enqueueing])
+
+    await asyncio.wait_for(store.close(), 1)
+
+
+async def test_a_migration_that_changes_a_type_costs_a_connection_one_failure(
+    store: PostgresStore, url: str
+) -> None:
+    (job_id,) = await store.enqueue([JOB])
+    await store.get([job_id or 0])
+    with psycopg.connect(url, autocommit=True) as own:
+        own.execute("DROP VIEW rowlock.jobs")
+        own.execute("ALTER TABLE rowlock.live ALTER claims TYPE bigint")
+
+    with pytest.raises(StoreUnavailable, match="was prepared before"):
+        await store.get([job_id or 0])
+
+    assert [job.id for job in await store.get([job_id or 0])] == [job_id]
+
+
 async def test_each_loop_has_connections_of_its_own_which_end_with_it(
     store: PostgresStore, url: str
 ) -> None:

@@ -125,14 +125,16 @@ class Database:
     async def read(self, run: Callable[[Session], Awaitable[R]]) -> R:
         """Run something that only reads."""
         home = await self._home()
-        return await to_its_end(self._read(self._lend(home), run))
+        loan = self._lend(home)
+        return await to_its_end(self._read(loan, run), loan)
 
     async def write(
         self, run: Callable[[Session], Awaitable[R]], *, urgent: bool = False
     ) -> R:
         """Run something that writes; `urgent`: a worker's, not a handler's."""
         home = await self._home()
-        return await to_its_end(self._write(self._lend(home, urgent=urgent), run))
+        loan = self._lend(home, urgent=urgent)
+        return await to_its_end(self._write(loan, run), loan)
 
     async def announce(
         self, run: Callable[[Session], Awaitable[Announced[R]]], *, urgent: bool = False
@@ -140,7 +142,7 @@ class Database:
         """Run something that may make jobs due, and tell of it."""
         home = await self._home()
         loan = self._lend(home, urgent=urgent)
-        return await to_its_end(self._announce(home, loan, run))
+        return await to_its_end(self._announce(home, loan, run), loan)
 
     async def _read(self, loan: Loan, run: Callable[[Session], Awaitable[R]]) -> R:
         async with loan as session:

@@ -113,8 +113,26 @@ def translate(
     return _refused(error, shown)
 
 
+def is_stale(error: pg.Error) -> bool:
+    """
+    Say whether a prepared statement no longer holds, on this connection.
+
+    A migration changed the type of a column, or somebody discarded it: a pooler.
+    """
+    # One SQLSTATE for all that isn't supported; the server's texts are translated.
+    return (
+        isinstance(error, pg.InvalidSqlStatementName)
+        or error.diag.source_function == "RevalidateCachedQuery"
+    )
+
+
 def _refused(error: pg.Error, shown: str) -> RowlockError:
     """Say why the server refused a statement."""
+    if is_stale(error):
+        return StoreUnavailable(
+            f"A statement was prepared before {shown} was migrated: nothing was"
+            f" written, try again. ({told(error)})"
+        )
     # A row that breaks a CHECK names it.
     if isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None:
         return NoPartition(

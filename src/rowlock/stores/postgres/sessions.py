@@ -93,6 +93,9 @@ class Session:
         self._shown = shown
         # Kept, since they know how to read their statement's columns.
         self._cursors: dict[bytes, AsyncCursor[Row]] = {}
+        # Whether what is prepared on it no longer holds: there is no other cure than a
+        # new connection.
+        self.is_stale = False
         # Whether something was committed since this session was lent.
         self.has_written = False
         self._has_news = _watch(connection.pgconn.socket)
@@ -140,6 +143,7 @@ class Session:
             except psycopg.DataError:
                 rows = self._read_leniently(result)
         except psycopg.Error as error:
+            self.is_stale |= errors.is_stale(error)
             raise errors.translate(
                 error,
                 self._shown,
