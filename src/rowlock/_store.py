@@ -55,7 +55,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from rowlock._durations import to_delay
 from rowlock._job import (
@@ -363,23 +363,12 @@ class Lent(Protocol):
         ...
 
 
-@runtime_checkable
-class Searchable(Protocol):
-    """
-    A store that finds ids without reading their jobs, for verbs on very many.
-
-    A seam of its own only until every store has it.
-    """
-
-    async def search(
-        self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
-        """Give the ids of jobs that fit, newest (largest) first, below `after`."""
-        ...
-
-
 class Store(Protocol):
-    """Where jobs live: at most 20 operations, each proved by `tests/conformance`."""
+    """
+    Where jobs live: at most 20 operations, each proved by `tests/conformance`.
+
+    Opening and closing are none of them.
+    """
 
     @property
     def url(self) -> str:
@@ -544,6 +533,16 @@ class Store(Protocol):
         self, where: Filter, *, after: int | None = None, limit: int = 100
     ) -> Page:
         """Read jobs that fit, newest (largest id) first, below the id `after`."""
+        ...
+
+    async def search(
+        self, where: Filter, *, after: int | None = None, limit: int
+    ) -> Sequence[int]:
+        """
+        Give the ids of jobs that fit, newest (largest) first, below the id `after`.
+
+        Reads none of the jobs, so that a verb may go over very many.
+        """
         ...
 
     async def register(

@@ -249,7 +249,7 @@ class SQLiteStore:
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
     ) -> Sequence[int]:
-        """Give the ids of jobs that fit; see `Searchable.search`."""
+        """Give the ids of jobs that fit; see `Store.search`."""
         return await self._database.read(
             partial(read.search, where=where, after=after, limit=limit)
         )
