@@ -32,7 +32,11 @@ MORE_THAN_A_STEP = 2500
     ],
 )
 async def test_search_finds_what_list_lists_page_by_page(
-    store: Store, job_in: JobIn, enqueue: Enqueue, clock: FakeClock, where: Any
+    store: Store,
+    job_in: JobIn,
+    enqueue: Enqueue,
+    clock: FakeClock,
+    where: dict[str, Any],
 ) -> None:
     # One of every status in each queue, so that both relations of Postgres take turns.
     for status in reversed(Status):

@@ -11,7 +11,7 @@ from operator import itemgetter
 from rowlock._job import Claim, Job, Status
 from rowlock._store import Filter, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.postgres import rows
-from rowlock.stores.postgres.sessions import Row, Session
+from rowlock.stores.postgres.sessions import Session
 
 # Statuses of jobs that may be in the history; any may be among the live ones, where a
 # caller's transaction completed a job and met no partition.
