@@ -54,8 +54,13 @@ class PostgresLent:
                 if connection not in self._checked:
                     await cursor.execute(*self._statement("identity"))
                     self._check_identity(connection, await cursor.fetchall())
-                await cursor.execute(*self._adding(jobs), prepare=False)
-                added = enqueueing.added(jobs, await cursor.fetchall())
+                for _ in range(enqueueing.TRIES):
+                    await cursor.execute(*self._adding(jobs), prepare=False)
+                    added = enqueueing.added(jobs, await cursor.fetchall())
+                    if added is not None:
+                        break
+                else:
+                    raise enqueueing.holders_change()
                 if added.arrivals:
                     await cursor.execute(*self._telling(added), prepare=False)
         except psycopg.Error as error:
@@ -83,8 +88,13 @@ class PostgresLent:
                 if connection not in self._checked:
                     cursor.execute(*self._statement("identity"))
                     self._check_identity(connection, cursor.fetchall())
-                cursor.execute(*self._adding(jobs), prepare=False)
-                added = enqueueing.added(jobs, cursor.fetchall())
+                for _ in range(enqueueing.TRIES):
+                    cursor.execute(*self._adding(jobs), prepare=False)
+                    added = enqueueing.added(jobs, cursor.fetchall())
+                    if added is not None:
+                        break
+                else:
+                    raise enqueueing.holders_change()
                 if added.arrivals:
                     cursor.execute(*self._telling(added), prepare=False)
         except psycopg.Error as error:
