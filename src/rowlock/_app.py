@@ -28,6 +28,7 @@ from rowlock._options import (
     check_timeout,
 )
 from rowlock._reading import Reading
+from rowlock._register import Register
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
@@ -91,6 +92,9 @@ class App(Registry, Reading, Operations):
         where = default_url() if url is None else url
         self._store: Store = stores.connect(where, clock=self._clock)
         self._portal = Portal()
+        self._register = Register(
+            self._store, self.tasks, self.max_payload, self._clock
+        )
         self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
 
     def __repr__(self) -> str:
@@ -232,6 +236,7 @@ class App(Registry, Reading, Operations):
             ids = await self._store.enqueue(jobs)
         else:
             ids = await self._store.lent.enqueue(jobs, connection)
+        self._register.nudge()
         return self._told(jobs, ids)
 
     def _enqueue_jobs_sync(
@@ -244,7 +249,7 @@ class App(Registry, Reading, Operations):
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
-        self._portal.wait(self._store.open())
+        self._portal.wait(self.open())
         return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
@@ -260,6 +265,7 @@ class App(Registry, Reading, Operations):
             >>> asyncio.run(App("sqlite://").open())
         """
         await self._store.open()
+        self._register.nudge()
 
     def open_sync(self) -> None:
         """
@@ -276,6 +282,7 @@ class App(Registry, Reading, Operations):
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").close())
         """
+        self._register.forget()
         await self._store.close()
 
     def close_sync(self) -> None:

@@ -546,9 +546,17 @@ class Store(Protocol):
         ...
 
     async def register(
-        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+        self,
+        worker: WorkerInfo | None,
+        tasks: Sequence[TaskInfo],
+        *,
+        stopped: bool = False,
     ) -> None:
-        """Tell operators of this worker and its tasks, or that it has stopped."""
+        """
+        Tell operators of this worker and its tasks, or that it has stopped.
+
+        None is an app that isn't at work: it tells of its tasks alone.
+        """
         ...
 
     async def stats(self) -> Stats:

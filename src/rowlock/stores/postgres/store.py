@@ -265,7 +265,11 @@ class PostgresStore:
         )
 
     async def register(
-        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+        self,
+        worker: WorkerInfo | None,
+        tasks: Sequence[TaskInfo],
+        *,
+        stopped: bool = False,
     ) -> None:
         """Tell operators of this worker and its tasks; see `Store.register`."""
         await self._database.write(

@@ -176,9 +176,9 @@ END
 $function$;
 
 -- Adds a job, unless an unfinished one of its task holds the key: then the answer is
--- null (laws 1, 2, 10). What isn't given is the task's own as workers have told it, and
--- of a task that none has brought yet, Rowlock's. Whoever listens is told when the caller
--- commits.
+-- null (laws 1, 2, 10). What isn't given is the task's own as apps and workers have told
+-- it, and of a task that none has brought yet, Rowlock's. Whoever listens is told when the
+-- caller commits.
 -- A holder of the key that was not started in time is cancelled where it stands; upkeep
 -- moves it to the history. Waits where another transaction is adding the same key, or
 -- has such a holder: it may yet roll back.
