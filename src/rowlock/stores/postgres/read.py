@@ -11,7 +11,7 @@ from operator import itemgetter
 from rowlock._job import Claim, Job, Status
 from rowlock._store import Filter, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.postgres import rows
-from rowlock.stores.postgres.sessions import Session
+from rowlock.stores.postgres.sessions import Row, Session
 
 # Statuses of jobs that may be in the history; any may be among the live ones, where a
 # caller's transaction completed a job and met no partition.
@@ -20,7 +20,10 @@ _IN_HISTORY = frozenset({Status.SUCCEEDED, Status.CANCELLED})
 
 async def get(session: Session, ids: Sequence[int]) -> tuple[Job, ...]:
     """Read jobs by id, in the order given; missing ids are left out."""
-    found = await session.run("get", ids=rows.numbers(list(ids)))
+    return _jobs(ids, await session.run("get", ids=rows.numbers(ids)))
+
+
+def _jobs(ids: Sequence[int], found: Sequence[Row]) -> tuple[Job, ...]:
     by_id = {row[0]: row for row in found}
     return tuple(rows.job(by_id[job_id]) for job_id in ids if job_id in by_id)
 
@@ -32,7 +35,10 @@ async def list_jobs(
     async with session.reading():
         # One more tells whether another page follows.
         found = await _search(session, where, after, limit + 1)
-        jobs = await get(session, found[:limit])
+        ids = found[:limit]
+        read = await session.run("get", ids=rows.numbers(ids))
+    # Outside: a transaction of ours that stands still is ended.
+    jobs = _jobs(ids, read)
     return Page(jobs=jobs, after=jobs[-1].id if jobs and len(found) > limit else None)
 
 
