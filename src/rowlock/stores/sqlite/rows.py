@@ -160,7 +160,7 @@ def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON, of the column's own 
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (RecursionError, ValueError):
         # One row must not fail the claim or the page that it is in.
         return text
 
