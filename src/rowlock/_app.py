@@ -28,6 +28,7 @@ from rowlock._options import (
     check_timeout,
 )
 from rowlock._reading import Reading
+from rowlock._register import Register
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
@@ -94,6 +95,9 @@ class App(Registry, Reading, Operations):
         where = default_url() if url is None else url
         self._store: Store = stores.connect(where, clock=self._clock)
         self._portal = Portal()
+        self._register = Register(
+            self._store, self.tasks, self.max_payload, self._clock
+        )
         # What `rowlock.testing.inline` does with jobs that were enqueued.
         self._inline: Inline | None = None
         self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
@@ -237,6 +241,7 @@ class App(Registry, Reading, Operations):
             ids = await self._store.enqueue(jobs)
         else:
             ids = await self._store.lent.enqueue(jobs, connection)
+        self._register.nudge()
         told = self._told(jobs, ids)
         # On a lent connection the jobs may not be there before the caller's commit.
         if self._inline is not None and connection is None:
@@ -253,7 +258,7 @@ class App(Registry, Reading, Operations):
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
-        self._portal.wait(self._store.open())
+        self._portal.wait(self.open())
         return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
@@ -269,6 +274,7 @@ class App(Registry, Reading, Operations):
             >>> asyncio.run(App("sqlite://").open())
         """
         await self._store.open()
+        self._register.nudge()
 
     def open_sync(self) -> None:
         """
@@ -285,6 +291,7 @@ class App(Registry, Reading, Operations):
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").close())
         """
+        self._register.forget()
         await self._store.close()
 
     def close_sync(self) -> None:

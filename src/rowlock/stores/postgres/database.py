@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -76,13 +76,13 @@ class Database:
     """What runs on a database."""
 
     def __init__(self, address: Address, clock: Clock | None) -> None:
-        self.shown = address.shown
-        self.schema = address.schema
+        self.shown: str = address.shown
+        self.schema: str = address.schema
         self._address = address
         # A clock of a test is handed to every statement.
         self._given_clock = None if isinstance(clock, SystemClock) else clock
         self._clock = clock or SystemClock()
-        self.statements = statements(
+        self.statements: Mapping[str, bytes] = statements(
             address.schema, now=GIVEN_NOW if self._given_clock else SERVERS_NOW
         )
         self._forget()
@@ -95,12 +95,12 @@ class Database:
         )
         self._listener: Listener | None = None
         self._apart_tasks: set[asyncio.Task[Any]] = set()
-        self.is_open = False
+        self.is_open: bool = False
         self.identity: Row | None = None  # of the server and database, once open
-        self.grace = Grace(self._clock)
-        self.news = News(self._clock, self._sleepers_changed)
-        self.bounds = Bounds()
-        self.claimer = Claimer(self.bounds, self._clock.monotonic)
+        self.grace: Grace = Grace(self._clock)
+        self.news: News = News(self._clock, self._sleepers_changed)
+        self.bounds: Bounds = Bounds()
+        self.claimer: Claimer = Claimer(self.bounds, self._clock.monotonic)
 
     async def open(self) -> None:
         """Connect and check the schema; a second time does nothing."""

@@ -104,6 +104,13 @@ def translate(
 
     `is_over`: the connection ended with it; `commits`: while a commit was under way.
     """
+    if isinstance(error, pg.IdleInTransactionSessionTimeout):
+        return StoreUnavailable(
+            f"The database {shown} ended a transaction that stood still, since"
+            " something blocked the event loop: nothing was written, try again. Call"
+            " what blocks, such as a synchronous driver, in a thread"
+            f" (asyncio.to_thread). ({told(error)})"
+        )
     # libpq's own errors have no state.
     if is_over or (
         error.sqlstate is None

@@ -59,8 +59,15 @@ class PostgresLent:
                     await cursor.execute(*self._statement("identity"), binary=True)
                     self._check_identity(connection, await cursor.fetchall())
                 commits = _commits(connection)
-                await cursor.execute(*self._adding(jobs), prepare=False, binary=True)
-                added = enqueueing.added(jobs, await cursor.fetchall())
+                for _ in range(enqueueing.TRIES):
+                    await cursor.execute(
+                        *self._adding(jobs), prepare=False, binary=True
+                    )
+                    added = enqueueing.added(jobs, await cursor.fetchall())
+                    if added is not None:
+                        break
+                else:
+                    raise enqueueing.holders_change()
                 if added.arrivals:
                     with suppress(psycopg.Error) if commits else nullcontext():
                         await cursor.execute(*self._telling(added), prepare=False)
@@ -91,8 +98,13 @@ class PostgresLent:
                     cursor.execute(*self._statement("identity"), binary=True)
                     self._check_identity(connection, cursor.fetchall())
                 commits = _commits(connection)
-                cursor.execute(*self._adding(jobs), prepare=False, binary=True)
-                added = enqueueing.added(jobs, cursor.fetchall())
+                for _ in range(enqueueing.TRIES):
+                    cursor.execute(*self._adding(jobs), prepare=False, binary=True)
+                    added = enqueueing.added(jobs, cursor.fetchall())
+                    if added is not None:
+                        break
+                else:
+                    raise enqueueing.holders_change()
                 if added.arrivals:
                     with suppress(psycopg.Error) if commits else nullcontext():
                         cursor.execute(*self._telling(added), prepare=False)
