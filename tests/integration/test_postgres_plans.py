@@ -54,6 +54,7 @@ OTHERS = {
         "create_schema",
         "detach_partition",
         "drop_partition",
+        "drop_schema",
         "drop_worker",
         "finalize_partition",
         "grant_again",

@@ -115,6 +115,11 @@ class PostgresStore:
         async with self._apart() as session:
             return await migrate.script(session, schema, self.url, roles)
 
+    async def drop(self) -> None:
+        """Drop the schema with everything in it, as a test does with its own."""
+        async with self._apart() as session:
+            await session.run("drop_schema")
+
     @asynccontextmanager
     async def _apart(self) -> AsyncIterator[Session]:
         """Open a connection for what is done once."""
