@@ -1,5 +1,6 @@
 """
-The pages keep their word: their Python runs, and what they point to exists.
+The pages keep their word: their Python and their commands run, and what they point
+to exists.
 
 The examples in docstrings are run by pytest itself (`--doctest-modules`).
 """
@@ -16,30 +17,39 @@ from pathlib import Path
 
 import pytest
 
+from tests import transcripts
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # A sentence that ends in a file's name says where a reader puts the block.
 BLOCK = re.compile(
     r"(?:`(?P<file>\w+\.(?:py|toml))`:\n\n)?"
-    r"^```(?:python|toml)\n(?P<program>.*?)^```$",
+    r"^```(?P<kind>python|toml|console)\n(?P<program>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 COMMAND = re.compile(r"^    ((?:python|rowlock) .+?)(?:  +#.*)?$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
-WITH_PYTHON = [page for page in PAGES if BLOCK.search(page.read_text())]
+WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
-def test_the_python_of_a_page_runs_block_by_block(page: Path, tmp_path: Path) -> None:
-    for number, block in enumerate(BLOCK.finditer(page.read_text()), start=1):
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
+def test_a_page_runs_block_by_block(page: Path, tmp_path: Path) -> None:
+    blocks = list(BLOCK.finditer(page.read_text()))
+    # A page that shows its commands says itself when a file is run.
+    has_commands = any(block["kind"] == "console" for block in blocks)
+    for number, block in enumerate(blocks, start=1):
+        if block["kind"] == "console":
+            for command in transcripts.commands(block["program"]):
+                transcripts.check(command, tmp_path, environment())
+            continue
         file = tmp_path / (block["file"] or f"block_{number}.py")
         file.write_text(block["program"])
 
-        if file.suffix == ".py":
+        if file.suffix == ".py" and not (has_commands and block["file"]):
             run([sys.executable, *runner(file.name), file.name], tmp_path)
 
 
