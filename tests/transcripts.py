@@ -2,7 +2,8 @@
 Runs what a page shows of a terminal, and compares what it shows with what comes.
 
 A line that begins with `$ ` is a command, those below it are its output, and `...`
-stands for any part of it. `^C` is a Ctrl-C, pressed when all above it has come. What differs from run to run (instants, spans, a worker's id) isn't compared.
+stands for any part of it. `^C` is a Ctrl-C, pressed when all above it has come. What
+differs from run to run (instants, spans, a worker's id) isn't compared.
 """
 
 from __future__ import annotations
