@@ -7,6 +7,8 @@ SELECT
     set_config('timezone', 'UTC', false),
     set_config('datestyle', 'ISO', false),
     set_config('intervalstyle', 'postgres', false),
+    set_config('array_nulls', 'on', false),
+    set_config('extra_float_digits', '1', false),
     set_config('default_transaction_isolation', 'read committed', false),
     set_config('default_transaction_read_only', 'off', false),
     set_config('default_transaction_deferrable', 'off', false),
