@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -41,19 +42,35 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
 def test_a_page_runs_block_by_block(page: Path, tmp_path: Path) -> None:
+    follow(page, tmp_path, environment())
+
+
+@pytest.mark.timeout(600)
+def test_a_newcomer_gets_through_the_tutorial(tmp_path: Path, scale: int) -> None:
+    if scale == 1:
+        pytest.skip("installs Rowlock from the package index: --slow")
+    programs = tmp_path / ".venv" / "bin"
+    run([sys.executable, "-m", "venv", ".venv"], tmp_path)
+    run([str(programs / "pip"), "install", "-q", str(ROOT), "pytest"], tmp_path)
+
+    follow(ROOT / "docs" / "tutorial.md", tmp_path, environment(programs))
+
+
+def follow(page: Path, folder: Path, environment: Mapping[str, str]) -> None:
+    """Do in a folder what a page shows, from its first block to its last."""
     blocks = list(BLOCK.finditer(page.read_text()))
     # A page that shows its commands says itself when a file is run.
     has_commands = any(block["kind"] == "console" for block in blocks)
     for number, block in enumerate(blocks, start=1):
         if block["kind"] == "console":
             for command in transcripts.commands(block["program"]):
-                transcripts.check(command, tmp_path, environment())
+                transcripts.check(command, folder, environment)
             continue
-        file = tmp_path / (block["file"] or f"block_{number}.py")
+        file = folder / (block["file"] or f"block_{number}.py")
         file.write_text(block["program"])
 
         if file.suffix == ".py" and not (has_commands and block["file"]):
-            run([sys.executable, *runner(file.name), file.name], tmp_path)
+            run([sys.executable, *runner(file.name), file.name], folder)
 
 
 def runner(file: str) -> list[str]:
@@ -83,11 +100,10 @@ def test_the_commands_of_the_readme_run_a_job(tmp_path: Path) -> None:
     assert "succeeded" in run(look, tmp_path)
 
 
-def environment() -> dict[str, str]:
-    """Find `python` and `rowlock` where this test runs, and see prints as they come."""
-    here = str(Path(sys.executable).parent)
+def environment(programs: Path = Path(sys.executable).parent) -> dict[str, str]:
+    """Find `python` and `rowlock` there, and see prints as they come."""
     return os.environ | {
-        "PATH": os.pathsep.join((here, os.environ["PATH"])),
+        "PATH": os.pathsep.join((str(programs), os.environ["PATH"])),
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -99,7 +115,7 @@ def run(command: list[str], folder: Path) -> str:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
