@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 # cancelled ones may. The rest is for writing what they came to.
 WAIT_SHARE = 2 / 3
 CANCEL_SHARE = 0.9
+# At least so long, whatever is left of it: an outcome that isn't written runs again.
+LAST_WRITES_S = 1.0
 
 REGISTER_PAUSE_S = 3600.0
 # Workers that are deployed together start within this: none is missing before.
@@ -254,7 +256,7 @@ class Worker:
                     began
                     + self._settings.shutdown_timeout.total_seconds()
                     - time.monotonic(),
-                    0.1,
+                    LAST_WRITES_S,
                 )
             ):
                 await fetching
