@@ -42,6 +42,7 @@ class Settings:
     queues: Sequence[str] | None
     lease: float
     shutdown_timeout: float
+    safety_interval: float
 
 
 class RecordedStore:

@@ -119,6 +119,7 @@ class Workers:
         queues: Sequence[str] | None = None,
         lease: float = LEASE_S,
         shutdown_timeout: float = 15,
+        safety_interval: float = 30,
     ) -> WorkerProcess:
         """Start one, and wait until it claims."""
         process = self.launch(
@@ -128,6 +129,7 @@ class Workers:
             queues=queues,
             lease=lease,
             shutdown_timeout=shutdown_timeout,
+            safety_interval=safety_interval,
         )
         await self.until("worker.started", process=process.name, within=START_S)
         return process
@@ -141,6 +143,7 @@ class Workers:
         queues: Sequence[str] | None = None,
         lease: float = LEASE_S,
         shutdown_timeout: float = 15,
+        safety_interval: float = 30,
     ) -> WorkerProcess:
         """Start one, and don't wait for it."""
         process = WorkerProcess(
@@ -153,6 +156,7 @@ class Workers:
                 queues=queues,
                 lease=lease,
                 shutdown_timeout=shutdown_timeout,
+                safety_interval=safety_interval,
             ),
         )
         self._processes.append(process)

@@ -44,6 +44,7 @@ class Row:
     errors: list[str] = field(default_factory=list)
     alone: bool = False
     abandoned: bool = False
+    suspect: bool = False
 
 
 class Model:
@@ -84,7 +85,7 @@ class Model:
         return is_late and row.status is PENDING and row.attempts == 0
 
     def fitting(self, demand: Demand) -> list[Row]:
-        """Law 4: what the demand may get, now or later, in the order to get it."""
+        """Law 4: what fits the demand, now or later, suspect or not, in order."""
         now = self.clock.now()
         paused = {name for name, end in self.pauses.items() if not end or end > now}
         rows = [
@@ -92,6 +93,7 @@ class Model:
             for row in self.rows.values()
             if row.status is PENDING
             and row.task in demand.tasks
+            and (row.suspect or not demand.suspects)
             and (demand.queues is None or demand.queues.get(row.queue, 0) > 0)
             and not paused & {(row.queue, None), (None, row.task)}
             and not self.has_expired(row)
@@ -101,7 +103,7 @@ class Model:
     def claim(self, demand: Demand, claimed: Claimed, *, alone: bool) -> None:
         """Laws 3, 4, 5, 11, 13 and 16."""
         now, wanted = self.clock.now(), self.fitting(demand)
-        due = [row for row in wanted if row.run_at <= now]
+        due = [r for r in wanted if r.run_at <= now and r.suspect == demand.suspects]
         limits = demand.queues or {row.queue: demand.total for row in due}
         lines = {name: [row.id for row in due if row.queue == name] for name in limits}
         room = sum(min(limits[name], len(line)) for name, line in lines.items())
@@ -118,6 +120,9 @@ class Model:
         # An early look costs nothing; a late one is against law 19.
         planned = [row.run_at for row in wanted if row.run_at > now and demand.total]
         assert not planned or (claimed.next_due and claimed.next_due <= min(planned))
+        passed = [row.run_at for row in wanted if row.run_at <= now and row.suspect]
+        since = None if demand.suspects else min(passed, default=None)
+        assert (claimed.suspect_since, claimed.chosen_since) == (since, since)
 
     def renew(self, keys: Collection[ClaimKey], told: Renewal) -> list[Row]:
         """Law 8; the rows to extend."""
@@ -149,8 +154,11 @@ class Model:
             row.finished_at = max(now, row.started_at or now)
         row.attempts -= outcome.unstarted
         row.started_at = row.started_at if row.attempts else None
-        row.failures += outcome.failed
-        row.losses += outcome.lost
+        row.failures, row.losses = (
+            row.failures + outcome.failed,
+            row.losses + outcome.lost,
+        )
+        row.suspect = outcome.lost or (outcome.unstarted and row.suspect)
         if outcome.error is not None:
             row.errors.append(str(outcome.error["message"]))
 
@@ -192,7 +200,8 @@ class Model:
             if verb == "delete":
                 del self.rows[row.id]
             elif verb == "replay":
-                row.status, row.run_at, row.failures, row.losses = PENDING, now, 0, 0
+                row.status, row.run_at, row.suspect = PENDING, now, False
+                row.failures = row.losses = 0
                 row.cancel_requested_at = row.expires_at = row.finished_at = None
             elif verb == "cancel" and row.status is RUNNING:
                 row.cancel_requested_at = row.cancel_requested_at or now

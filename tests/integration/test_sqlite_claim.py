@@ -203,7 +203,7 @@ async def test_a_claim_between_reading_and_writing_meets_a_pause(
     await store.enqueue([new_job()])
     demand = Demand(total=10, tasks=frozenset({"task"}))
     assert await store._database.read(
-        lambda c, now: claiming.peek(c, now, demand, 0) is PENDING
+        lambda c, now: claiming.peek(c, now, demand, 0, worker="w") is PENDING
     )
     await store.pause(Pause(queue="default"))
 
