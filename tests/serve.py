@@ -99,7 +99,9 @@ def serve(register: Register) -> None:
 
 async def _serve(register: Register, settings: Settings) -> int:
     journal = Journal(Path(settings.folder), settings.label)
-    app = App(settings.url, lease=settings.lease)
+    app = App(
+        settings.url, lease=settings.lease, safety_interval=settings.safety_interval
+    )
     app._store = cast("Store", RecordedStore(app._store, journal))
     app.listen(lambda event: journal.record(event.name, **asdict(event)))
     register(app, journal)

@@ -79,6 +79,13 @@ class WorkerProcess:
         """Let it go on with SIGCONT."""
         self._signal(signal.SIGCONT)
 
+    def has_died(self) -> bool:
+        """Tell whether it has ended by itself, as a poisonous job makes it."""
+        if self._process.poll() is None:
+            return False
+        self._is_ours = False
+        return True
+
     def told(self) -> str:
         """Read the end of its log."""
         return self.log.read_text()[-LOG_SHOWN:]
