@@ -8,6 +8,7 @@ and may all be lost (law 19). While a suspect runs, nothing else is claimed.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 LARGEST_CLAIM = 500
 
-# A suspect may kill the process, and with it the outcomes of what ended before it. These
-# are awaited; one that waits for a user's transaction, for no longer than this.
+# A suspect may kill the process, and outcomes of what ended before would go with it.
+# They are awaited; one that waits for a user's transaction, for no longer than this.
 LONGEST_FLUSH_S = 1.0
 
 
@@ -60,6 +61,7 @@ class Fetch:
         # When the last claims that it was told of were made, by the store's clock.
         self._told_of_at: datetime | None = None
         self._suspects = Suspects(settings.safety_interval)
+        self._clock = settings.clock
         self._suspect: ClaimKey | None = None
         self._room = asyncio.Event()
         self._stopping = False
@@ -98,25 +100,28 @@ class Fetch:
         if has_tried and await self._take_suspect():
             return None
         # One that gives way still looks: somebody else may have taken it.
-        gives_way = suspects.is_overdue
+        gives_way = suspects.gives_way(self._clock.monotonic())
         claimed = await self._claim(self._demand(0 if gives_way else room))
         if claimed is None:
             return None
-        suspects.told(claimed)
+        now = self._clock.monotonic()
+        suspects.told(claimed, now)
         await self._begin(claimed)
         if (
             self._stopping
             or len(claimed.claims) == room
-            or gives_way != suspects.is_overdue
+            or gives_way != suspects.gives_way(now)
             # Once: it may be locked, or somebody else's in this moment.
             or (suspects.is_waiting and not self._runs.live and not has_tried)
         ):
             return None
         waits = [self._settings.safety_interval]
+        if gives_way:
+            return waits[0]
         if claimed.next_due is not None:
             waits.append(max(claimed.next_due - claimed.now, timedelta(0)))
-        if (overdue_in := suspects.overdue_in(claimed.now)) is not None:
-            waits.append(overdue_in)
+        if (overdue_in := suspects.overdue_in(now)) < math.inf:
+            waits.append(timedelta(seconds=overdue_in))
         return min(waits)
 
     async def _take_suspect(self) -> bool:

@@ -1,57 +1,66 @@
 """
 When a worker runs a suspect: alone, so that the next loss tells whose fault it was.
 
-A worker that holds nothing takes one at once. One that is never without work stops
-claiming for it, where it is the one that the store has chosen and the wait has lasted
-for the safety interval; then it serves the others for as long again, however many
-suspects there are.
+A worker that holds nothing takes one at once. One that is never without work gives way,
+which is to claim nothing until it has it, where it is the one that the store has chosen
+and the wait has lasted for the safety interval. Then it serves the others for as long
+again, however many suspects there are.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import math
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rowlock._store import Claimed
 
+# Two sums of the same seconds may differ, and a sleep of nothing would be no sleep.
+SLACK_S = 0.001
+
 
 class Suspects:
-    """What one worker knows of suspects; instants are the store's."""
+    """What one worker knows of suspects; instants are of its monotonic clock."""
 
-    def __init__(self, patience: timedelta) -> None:
-        self._patience = patience
-        self._overdue_at: datetime | None = None
-        self._tried = False
-        # When it last went on with the others, after it had tried to have a suspect.
-        self._resumed_at: datetime | None = None
+    def __init__(self, safety_interval: timedelta) -> None:
+        self._patience_s = safety_interval.total_seconds()
+        self._looked_at = -math.inf
+        self._overdue_at = math.inf
+        self._has_tried = False
+        # When it last went on with the others, after it had asked for a suspect.
+        self._resumed_at = -math.inf
         self.is_waiting = False
         """Whether one was due at the last claim, for whoever holds nothing."""
-        self.is_overdue = False
-        """Whether this worker is to stop claiming until it has it."""
 
-    def told(self, claimed: Claimed) -> None:
+    def told(self, claimed: Claimed, now: float) -> None:
         """Learn of those that a claim has passed by."""
-        if self._tried:
-            self._resumed_at, self._tried = claimed.now, False
+        self._looked_at = now
+        if self._has_tried:
+            self._resumed_at, self._has_tried = now, False
         self.is_waiting = claimed.suspect_since is not None
-        self._overdue_at = None
+        self._overdue_at = math.inf
         if claimed.chosen_since is not None:
-            since = claimed.chosen_since
-            if self._resumed_at is not None:
-                since = max(since, self._resumed_at)
-            self._overdue_at = since + self._patience
-        self.is_overdue = (
-            self._overdue_at is not None and claimed.now >= self._overdue_at
-        )
+            since = now - (claimed.now - claimed.chosen_since).total_seconds()
+            self._overdue_at = max(since, self._resumed_at) + self._patience_s
 
     def tried(self) -> None:
         """Note that this worker held nothing, and asked for one."""
-        self._tried = True
-        self.is_waiting = self.is_overdue = False
+        self._has_tried, self.is_waiting, self._overdue_at = True, False, math.inf
 
-    def overdue_in(self, now: datetime) -> timedelta | None:
-        """Tell in what time this worker is to stop for one, None where it isn't."""
-        if self._overdue_at is None or self.is_overdue:
-            return None
+    def gives_way(self, now: float) -> bool:
+        """
+        Tell whether this worker is to look, and claim nothing.
+
+        One that had no room for long looks first: else it would take another long job
+        before it hears that it should have given way. But after a suspect it is the
+        others' turn.
+        """
+        if self._has_tried:
+            return False
+        since_look = now - self._looked_at
+        return since_look >= self._patience_s or self.overdue_in(now) <= SLACK_S
+
+    def overdue_in(self, now: float) -> float:
+        """Tell in how many seconds this worker is to give way; infinite: never."""
         return self._overdue_at - now
