@@ -158,7 +158,7 @@ async def test_nobody_waits_for_a_suspect_of_a_queue_he_does_not_serve(
     assert (await claim(queues={"a": 1, "b": 3})).suspect_since is not None
 
 
-async def test_law_19_a_claim_tells_when_a_suspect_will_be_due(
+async def test_a_claim_tells_when_a_suspect_will_be_due(
     store: Store, enqueue: Enqueue, claim: ClaimSome, clock: FakeClock
 ) -> None:
     await enqueue()

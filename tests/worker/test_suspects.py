@@ -305,7 +305,7 @@ async def test_a_worker_of_one_takes_suspects_and_others_in_turn(
     async with app.worker(concurrency=1):
         await eventually(lambda: len(yard.started) == 5)
 
-    assert yard.started == ["first", "a", "second", "b", "c"]
+    assert yard.started == ["a", "first", "b", "second", "c"]
 
 
 async def test_a_waiting_suspect_keeps_no_worker_awake(

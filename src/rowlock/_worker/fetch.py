@@ -88,6 +88,7 @@ class Fetch:
                 self._room.clear()
                 room = min(self._settings.concurrency - self._runs.live, LARGEST_CLAIM)
                 if room <= 0 or self._runs_suspect():
+                    self._suspects.had_no_room()
                     await self._sleep(self._room.wait)
                 # Not the claims themselves: while it sleeps they would be kept alive.
                 elif (pause := await self._fill(room)) is not None:

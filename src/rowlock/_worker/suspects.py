@@ -26,6 +26,7 @@ class Suspects:
     def __init__(self, safety_interval: timedelta) -> None:
         self._patience_s = safety_interval.total_seconds()
         self._looked_at = -math.inf
+        self._was_full = False
         self._overdue_at = math.inf
         self._has_tried = False
         # When it last went on with the others, after it had asked for a suspect.
@@ -35,7 +36,7 @@ class Suspects:
 
     def told(self, claimed: Claimed, now: float) -> None:
         """Learn of those that a claim has passed by."""
-        self._looked_at = now
+        self._looked_at, self._was_full = now, False
         if self._has_tried:
             self._resumed_at, self._has_tried = now, False
         self.is_waiting = claimed.suspect_since is not None
@@ -43,6 +44,10 @@ class Suspects:
         if claimed.chosen_since is not None:
             since = now - (claimed.now - claimed.chosen_since).total_seconds()
             self._overdue_at = max(since, self._resumed_at) + self._patience_s
+
+    def had_no_room(self) -> None:
+        """Note that this worker can't look for now."""
+        self._was_full = True
 
     def tried(self) -> None:
         """Note that this worker held nothing, and asked for one."""
@@ -58,8 +63,8 @@ class Suspects:
         """
         if self._has_tried:
             return False
-        since_look = now - self._looked_at
-        return since_look >= self._patience_s or self.overdue_in(now) <= SLACK_S
+        was_full_for_long = self._was_full and now - self._looked_at >= self._patience_s
+        return was_full_for_long or self.overdue_in(now) <= SLACK_S
 
     def overdue_in(self, now: float) -> float:
         """Tell in how many seconds this worker is to give way; infinite: never."""
