@@ -19,7 +19,7 @@ from .conformance.stores import CASES, StoreCase
 from .journal import Journal
 from .workers import Workers
 
-pytest_plugins = ["tests.cluster_fixtures"]
+pytest_plugins = ["pytester", "tests.cluster_fixtures"]
 
 SHARED = [case for case in CASES if case.processes]
 

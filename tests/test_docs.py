@@ -20,7 +20,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # A sentence that ends in a file's name says where a reader puts the block.
 BLOCK = re.compile(
-    r"(?:`(?P<file>\w+\.py)`:\n\n)?^```python\n(?P<program>.*?)^```$",
+    r"(?:`(?P<file>\w+\.(?:py|toml))`:\n\n)?"
+    r"^```(?:python|toml)\n(?P<program>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 COMMAND = re.compile(r"^    ((?:python|rowlock) .+?)(?:  +#.*)?$", re.MULTILINE)
@@ -38,7 +39,13 @@ def test_the_python_of_a_page_runs_block_by_block(page: Path, tmp_path: Path) ->
         file = tmp_path / (block["file"] or f"block_{number}.py")
         file.write_text(block["program"])
 
-        run([sys.executable, file.name], tmp_path)
+        if file.suffix == ".py":
+            run([sys.executable, *runner(file.name), file.name], tmp_path)
+
+
+def runner(file: str) -> list[str]:
+    """A file of tests is run as its reader would, by pytest."""
+    return ["-m", "pytest", "-q"] if file.startswith("test_") else []
 
 
 def test_the_commands_of_the_readme_run_a_job(tmp_path: Path) -> None:

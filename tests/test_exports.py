@@ -13,12 +13,21 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from _pytest.fixtures import FixtureFunctionDefinition
 
+import _rowlock_pytest
 import rowlock
 from rowlock import _events, events, testing
 
 PACKAGE = Path(rowlock.__file__).parent
 PUBLIC_MODULES = {"cli", "events", "stores", "testing"}
+TESTING = {
+    *("FakeClock", "isolated", "fresh_database", "inline", "HandlerFailed"),
+    *("drain", "drain_sync", "Drained", "Ran"),
+    *("assert_enqueued", "assert_enqueued_sync"),
+    *("refute_enqueued", "refute_enqueued_sync"),
+}
+FIXTURES = {"rowlock_app", "rowlock_clock", "rowlock_inline", "rowlock_url"}
 # What costs time to load and isn't needed to enqueue from a web request.
 LOADED_ON_USE = {
     "click",
@@ -74,6 +83,27 @@ def test_the_fields_of_public_values_can_be_resolved(name: str) -> None:
     hints = typing.get_type_hints(value)
 
     assert hints.keys() >= {field.name for field in dataclasses.fields(value)}
+
+
+def test_what_is_public_for_tests_is_listed() -> None:
+    shown = {name for name in vars(testing) if not name.startswith("_")}
+
+    assert shown - {"annotations"} == set(testing.__all__) == TESTING
+    assert list(testing.__all__) == sorted(TESTING)
+    assert all(getattr(testing, name).__doc__ for name in TESTING)
+
+
+def test_the_fixtures_are_what_the_page_shows() -> None:
+    fixtures = {
+        name
+        for name, value in vars(_rowlock_pytest).items()
+        if isinstance(value, FixtureFunctionDefinition)
+    }
+    page = (PACKAGE.parent.parent / "docs" / "testing.md").read_text()
+
+    assert fixtures == FIXTURES
+    # What a drain returns has `Ran` in it, and says so itself.
+    assert not {name for name in FIXTURES | TESTING - {"Ran"} if name not in page}
 
 
 def test_every_event_is_public() -> None:

@@ -7,9 +7,9 @@ An app connects at its first call and can be used from any thread and any loop.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rowlock import stores
 from rowlock._awaited import Call, mark_coroutine_function
@@ -28,6 +28,7 @@ from rowlock._options import (
     check_timeout,
 )
 from rowlock._reading import Reading
+from rowlock._register import Register
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
 from rowlock._store import Retention, Store
@@ -43,6 +44,9 @@ DEFAULT_URL = "sqlite:///rowlock.db"
 DEFAULT_LEASE = 300.0
 DEFAULT_TIMEOUT = 900.0
 DEFAULT_SAFETY_INTERVAL = 30.0
+
+
+Inline: TypeAlias = Callable[[Sequence[NewJob], Sequence[int | None]], Awaitable[None]]
 
 
 class App(Registry, Reading, Operations):
@@ -91,6 +95,11 @@ class App(Registry, Reading, Operations):
         where = default_url() if url is None else url
         self._store: Store = stores.connect(where, clock=self._clock)
         self._portal = Portal()
+        self._register = Register(
+            self._store, self.tasks, self.max_payload, self._clock
+        )
+        # What `rowlock.testing.inline` does with jobs that were enqueued.
+        self._inline: Inline | None = None
         self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
 
     def __repr__(self) -> str:
@@ -232,7 +241,12 @@ class App(Registry, Reading, Operations):
             ids = await self._store.enqueue(jobs)
         else:
             ids = await self._store.lent.enqueue(jobs, connection)
-        return self._told(jobs, ids)
+        self._register.nudge()
+        told = self._told(jobs, ids)
+        # On a lent connection the jobs may not be there before the caller's commit.
+        if self._inline is not None and connection is None:
+            await self._inline(jobs, told)
+        return told
 
     def _enqueue_jobs_sync(
         self, jobs: Sequence[NewJob], connection: object | None, name: str
@@ -244,7 +258,7 @@ class App(Registry, Reading, Operations):
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
-        self._portal.wait(self._store.open())
+        self._portal.wait(self.open())
         return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
@@ -260,6 +274,7 @@ class App(Registry, Reading, Operations):
             >>> asyncio.run(App("sqlite://").open())
         """
         await self._store.open()
+        self._register.nudge()
 
     def open_sync(self) -> None:
         """
@@ -276,6 +291,7 @@ class App(Registry, Reading, Operations):
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").close())
         """
+        self._register.forget()
         await self._store.close()
 
     def close_sync(self) -> None:

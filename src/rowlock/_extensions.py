@@ -51,6 +51,14 @@ class Extensions:
         """Ask `follower` for jobs at each ending; returns what ends that."""
         return _add(self._followers, follower)
 
+    def copy(self) -> Extensions:
+        """Make another with the same; what is added to one isn't in the other."""
+        copied = Extensions()
+        copied._listeners = [*self._listeners]
+        copied._arounds = [*self._arounds]
+        copied._followers = [*self._followers]
+        return copied
+
     def emit(self, event: Event) -> None:
         """Tell everybody, in this thread."""
         # A copy, as one of them may end its listening meanwhile.

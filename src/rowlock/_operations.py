@@ -26,7 +26,7 @@ from rowlock._events import (
 from rowlock._extensions import Extensions
 from rowlock._job import Status, check_id
 from rowlock._options import check_name, check_priority
-from rowlock._store import Answer, Filter, Pause, Searchable, Store
+from rowlock._store import Answer, Filter, Pause, Store
 from rowlock._sync import Portal
 from rowlock._task import Task, check_task
 
@@ -341,16 +341,12 @@ class Operations:
             msg = "An empty Filter() fits every job: say which jobs are meant."
             raise UsageError(msg)
         after = None
-        while found := await self._search(where, after):
+        while found := await self._store.search(
+            where, after=after, limit=LARGEST_SEARCH
+        ):
             for start in range(0, len(found), STEP):
                 yield found[start : start + STEP]
             after = found[-1]
-
-    async def _search(self, where: Filter, after: int | None) -> Sequence[int]:
-        if isinstance(self._store, Searchable):
-            return await self._store.search(where, after=after, limit=LARGEST_SEARCH)
-        page = await self._store.list(where, after=after, limit=STEP)
-        return [job.id for job in page.jobs]
 
 
 def _each_of(where: int | Iterable[int]) -> Iterable[object]:

@@ -56,7 +56,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from rowlock._durations import to_delay
 from rowlock._job import (
@@ -376,23 +376,12 @@ class Lent(Protocol):
         ...
 
 
-@runtime_checkable
-class Searchable(Protocol):
-    """
-    A store that finds ids without reading their jobs, for verbs on very many.
-
-    A seam of its own only until every store has it.
-    """
-
-    async def search(
-        self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
-        """Give the ids of jobs that fit, newest (largest) first, below `after`."""
-        ...
-
-
 class Store(Protocol):
-    """Where jobs live: at most 20 operations, each proved by `tests/conformance`."""
+    """
+    Where jobs live: at most 20 operations, each proved by `tests/conformance`.
+
+    Opening and closing are none of them.
+    """
 
     @property
     def url(self) -> str:
@@ -559,10 +548,28 @@ class Store(Protocol):
         """Read jobs that fit, newest (largest id) first, below the id `after`."""
         ...
 
+    async def search(
+        self, where: Filter, *, after: int | None = None, limit: int
+    ) -> Sequence[int]:
+        """
+        Give the ids of jobs that fit, newest (largest) first, below the id `after`.
+
+        Reads none of the jobs, so that a verb may go over very many.
+        """
+        ...
+
     async def register(
-        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+        self,
+        worker: WorkerInfo | None,
+        tasks: Sequence[TaskInfo],
+        *,
+        stopped: bool = False,
     ) -> None:
-        """Tell operators of this worker and its tasks, or that it has stopped."""
+        """
+        Tell operators of this worker and its tasks, or that it has stopped.
+
+        None is an app that isn't at work: it tells of its tasks alone.
+        """
         ...
 
     async def stats(self) -> Stats:

@@ -25,6 +25,7 @@ class Portal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         _portals.add(self)
 
     def run(self, call: Coroutine[Any, Any, T], name: str) -> T:
@@ -59,31 +60,38 @@ class Portal:
             # Where a Ctrl-C ends the waiting, nobody wants the rest. Else it is over.
             future.cancel()
 
-    def close(self) -> None:
-        """Stop the loop after the calls under way; the next call starts another."""
+    def close(self) -> threading.Thread | None:
+        """
+        Stop the loop after the calls under way; the next call starts another.
+
+        Returns its thread, to join; None where there was none.
+        """
         with self._lock:
             loop, self._loop = self._loop, None
+            thread, self._thread = self._thread, None
             if loop is not None:
                 loop.call_soon_threadsafe(loop.stop)
+            return thread
 
     def forget(self) -> None:
         """Begin without a loop; in a forked child the thread is its parent's."""
         self._lock = threading.Lock()
-        self._loop = None
+        self._loop = self._thread = None
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             loop = asyncio.new_event_loop()
+            thread = threading.Thread(
+                target=_serve, args=(loop,), name="rowlock-sync", daemon=True
+            )
             try:
-                threading.Thread(
-                    target=_serve, args=(loop,), name="rowlock-sync", daemon=True
-                ).start()
+                thread.start()
             except RuntimeError as error:
                 loop.close()
                 msg = f"Nothing was written, as there is no thread to be had: {error}."
                 raise StoreUnavailable(msg) from error
             # Only now: on a loop that nobody runs a call would wait for ever.
-            self._loop = loop
+            self._loop, self._thread = loop, thread
         return self._loop
 
 

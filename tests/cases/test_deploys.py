@@ -70,9 +70,6 @@ async def test_b103_due_jobs_that_no_live_worker_runs_are_warned_of_once(
     app.listen(told.append)
     async with deployed:
         ids = await deployed.enqueue_many(new.job(n) for n in range(3))
-    if not (await app.stats()).tasks:
-        return  # a store that doesn't count them yet
-
     assert (await app.stats()).unserved == {"new": 3}
     async with app.worker() as worker:
         await eventually(lambda: any(isinstance(e, TasksUnserved) for e in told))

@@ -144,6 +144,7 @@ async def pass_through(
     return took, claims
 
 
+@pytest.mark.timeout(900)  # --slow finishes 300,000 jobs
 async def test_b94_a_snapshot_that_stays_open_makes_no_claim_slower(
     store: PostgresStore, url: str, scale: int
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowlock._job import Status
-from rowlock._store import Filter, Store
+from rowlock._store import Filter, Store, TaskStats
 from rowlock.testing import FakeClock
 
 from .given import ClaimSome, Enqueue, JobIn, OpenAnother, new_job
@@ -198,10 +198,31 @@ async def test_stats_tell_how_many_are_due_and_since_when(
     assert (later.due, later.oldest_due) == (0, None)
 
 
+async def test_stats_count_due_jobs_by_queue_and_task(
+    store: Store, enqueue: Enqueue, job_in: JobIn, clock: FakeClock
+) -> None:
+    await enqueue(2, task="mail")
+    await enqueue(task="bill", queue="slow")
+    await enqueue(task="bill", queue="slow", delay=60 * SECOND)
+    for status in Status:
+        if status is not Status.PENDING:
+            await job_in(status)
+
+    soon = (await store.stats()).tasks
+    clock.advance(60)
+    later = await store.stats()
+
+    mail = TaskStats(queue="default", task="mail", due=2)
+    assert soon == (mail, TaskStats(queue="slow", task="bill", due=1))
+    assert later.tasks == (mail, TaskStats(queue="slow", task="bill", due=2))
+    assert later.unserved == {"mail": 2, "bill": 2}
+
+
 async def test_an_empty_store_has_no_queues(store: Store) -> None:
     stats = await store.stats()
 
     assert (stats.queues, stats.workers, stats.pauses) == ((), (), ())
+    assert stats.tasks == ()
 
 
 async def test_what_one_process_wrote_another_reads(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from click.testing import CliRunner, Result
 
@@ -73,11 +76,15 @@ def never_ends() -> None:
     threading.Event().wait()
 """
 
+# Variables by which whoever runs the tests would change what a terminal shows.
+UNPLAIN = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 SOURCES = Path(rowlock.__file__).parent.parent
 
 
 def run(
-    *args: object, env: dict[str, str] | None = None, stdin: str | None = None
+    *args: object,
+    env: dict[str, str] | None = None,
+    stdin: str | bytes | None = None,
 ) -> Result:
     """Run `rowlock` in this process."""
     return CliRunner().invoke(main, [str(arg) for arg in args], stdin, env)
@@ -105,6 +112,39 @@ def fails(
     assert line.startswith("Error: ")
     assert line.endswith((".", ")", "?"))
     return line.removeprefix("Error: ")
+
+
+class OnTerminal(Protocol):
+    """Runs `rowlock` on a terminal of 80 columns; gives its code and what it shows."""
+
+    def __call__(
+        self, *args: str, types: str = "", env: dict[str, str] | None = None
+    ) -> tuple[int, str]: ...
+
+
+def run_on_terminal(
+    *args: str, types: str = "", env: dict[str, str] | None = None
+) -> tuple[int, str]:
+    """Run `rowlock` on a terminal, in which somebody types."""
+    ours, its = pty.openpty()
+    termios.tcsetwinsize(its, (30, 80))
+    plain = {name: os.environ[name] for name in os.environ if name not in UNPLAIN}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rowlock", *args],
+        env={**plain, "PYTHONPATH": str(SOURCES), "TERM": "xterm", **(env or {})},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    )
+    os.close(its)
+    os.write(ours, types.encode())
+    shown = b""
+    # Linux says that the other end has closed by an error, others by nothing read.
+    with contextlib.suppress(OSError):
+        while read := os.read(ours, 65536):
+            shown += read
+    os.close(ours)
+    return process.wait(60), shown.decode().replace("\r\n", "\n")
 
 
 class Command:

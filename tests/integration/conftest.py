@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from .command_line import SHOP, Command
+from .command_line import SHOP, Command, OnTerminal, run_on_terminal
 
 
 @pytest.fixture
@@ -41,6 +41,12 @@ def start(folder: Path) -> Iterator[type[Command]]:  # noqa: ARG001 - it runs th
     yield Command
     for command in Command.started:
         command.kill()
+
+
+@pytest.fixture
+def on_terminal(folder: Path) -> OnTerminal:  # noqa: ARG001 - it runs there
+    """Run `rowlock` on a terminal."""
+    return run_on_terminal
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 import pytest
 
 from rowlock.cli.demo import _path_to_add
 
-from .command_line import Command, fails, run
+from .command_line import Command, OnTerminal, fails, run
 
 LONGEST_LINE = 80
 
@@ -43,6 +44,14 @@ def shown() -> str:
         r"  job \d+  notify  failed",
         r"    KeyError: 'repository'",
         r"  app.replay\(\d+\)  done",
+        r"export   #\d+ +a process of its own starts: \d+",
+        r"export   #\d+ +\[#+\.+\] +\d+ %",
+        r"export   #\d+ +process \d+ killed; the lease ends within 1 s",
+        r"export   #\d+ +recovered: w-\w+ is lost, its lease is over",
+        r"export   #\d+ +attempt 2 goes on after \d+ rows",
+        r"export   #\d+ +attempt 2 succeeded: 1000 rows, resumed after \d+",
+        r"-- .*; \d+/s, waited \d",
+        r"1 job recovered from a killed process",
         r"\d+ jobs enqueued; now \d+ pending, \d+ running, \d+ succeeded, 0 failed",
     ],
 )
@@ -67,6 +76,24 @@ def test_it_fits_80_columns(shown: str) -> None:
 
     assert max(map(len, lines)) <= LONGEST_LINE
     assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_on_a_terminal_a_panel_stands_beneath_the_lines(
+    on_terminal: OnTerminal,
+) -> None:
+    code, shown = on_terminal("demo", "--seconds", "2")
+
+    assert code == 0
+    text = click.unstyle(shown)
+    assert re.search(r"\d+ pending, \d+ running, \d+ succeeded, \d+ failed\n", text)
+    assert re.search(r"export #\d+  \[#+\.*\] +\d+ %  attempt \d, running", text)
+    assert re.search(r"^ +notify #\d+  KeyError: 'repository'$", text, re.MULTILINE)
+    assert "  -- " not in text
+    # What was drawn is taken away before each line, and at the end.
+    erased = re.findall(r"\x1b\[(\d+)A\x1b\[J", shown)
+    assert len(erased) > 10
+    assert max(map(int, erased)) <= 7
+    assert "-----" not in text.partition("What happened")[2]
 
 
 def test_it_leaves_nothing_behind(

@@ -153,7 +153,7 @@ def test_a_payload_that_does_not_fit_is_refused_and_nothing_is_enqueued(
         ("--delay", "-1", "--delay can't be negative; it was -1 s."),
         ("--delay", "nan", "--delay takes a finite number"),
         ("--delay", "1e300", "longer than a century"),
-        ("--delay", "1h", "--delay takes a number of seconds, not '1h'."),
+        ("--delay", "1y", "--delay takes a number of seconds, or a duration"),
         ("--run-at", "2031-01-31T10:00:00", "--run-at has no time zone"),
         ("--run-at", "tomorrow", "--run-at takes an instant"),
         ("--priority", "101", "not in the range"),

@@ -223,7 +223,7 @@ def test_what_cannot_be_an_id_is_refused(verb: str, job_id: str) -> None:
 
 @pytest.mark.parametrize("verb", ["cancel", "replay"])
 def test_no_id_at_all_is_refused(verb: str) -> None:
-    assert "Missing argument" in fails(2, "jobs", verb)
+    assert f"Say which jobs to {verb}: their ids" in fails(2, "jobs", verb)
 
 
 @pytest.mark.parametrize(

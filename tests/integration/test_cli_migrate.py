@@ -104,6 +104,18 @@ def test_the_script_leaves_in_psql_what_migrate_leaves(
     each_postgres.drop(other)
 
 
+def test_the_script_means_the_same_whatever_is_set_there(empty: str) -> None:
+    script = run("migrate", "--database", empty, "--sql").stdout
+    with psycopg.connect(empty, autocommit=True) as own:
+        own.execute("SET default_transaction_read_only = on")
+        own.execute("SET default_transaction_isolation = serializable")
+        own.execute("SET search_path = nowhere")
+
+        own.execute(script.encode())
+
+    assert len(applied(empty)) == NEWEST
+
+
 def test_the_script_once_more_changes_nothing(empty: str) -> None:
     script = run("migrate", "--database", empty, "--sql").stdout
     psql.run(empty, script)

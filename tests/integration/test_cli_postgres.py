@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -71,13 +72,46 @@ def test_a_job_is_enqueued_worked_shown_cancelled_and_replayed(
 
 
 @pytest.mark.usefixtures("url")
+def test_jobs_are_moved_run_and_deleted_and_a_queue_paused() -> None:
+    enqueue = ("enqueue", "-A", "shop:app", "--delay", "1h", "greet")
+    first, second = (
+        run_json(*enqueue, json.dumps({"name": name}))["id"] for name in ("Ada", "Bo")
+    )
+    moved = run("jobs", "move", first, "--to-queue", "slow", "--to-priority", 7)
+    assert moved.stdout == f"{first}  done\n"
+    assert run("jobs", "run", "--task", "greet", "--yes").stdout == "2 jobs: done\n"
+    due = {queue["queue"]: queue["due"] for queue in run_json("queues", "list")}
+    assert due == {"mail": 1, "slow": 1}
+
+    assert run("queues", "pause", "mail", "--for", "10m").exit_code == 0
+    assert "ends in 10 min, by " in run("queues", "list").stdout
+    assert run_json("queues", "resume", "mail")["was_paused"]
+
+    told = run_json("jobs", "cancel", "--queue", "mail", "--dry-run")
+    assert (told["count"], told["sample"][0]["task"]) == (1, "greet")
+    assert run("jobs", "cancel", "--queue", "mail", "--yes").stdout == "1 job: done\n"
+    assert run("jobs", "delete", "--status", "cancelled", "--yes").exit_code == 0
+    assert [job["id"] for job in listed()] == [first]
+    assert fails(3, "jobs", "show", second) == f"There is no job {second}."
+
+
+@pytest.mark.usefixtures("url")
 def test_a_job_that_is_not_there_ends_with_3() -> None:
     assert fails(3, "jobs", "show", 99) == "There is no job 99."
 
 
 @pytest.mark.parametrize(
     "command",
-    [("jobs", "list"), ("jobs", "show", 1), ("jobs", "replay", 1), ("stats",)],
+    [
+        ("jobs", "list"),
+        ("jobs", "show", 1),
+        ("jobs", "replay", 1),
+        ("jobs", "delete", "--status", "failed", "--dry-run"),
+        ("queues", "pause", "mail"),
+        ("tasks", "list"),
+        ("workers", "list"),
+        ("stats",),
+    ],
 )
 @pytest.mark.usefixtures("folder")
 def test_a_server_out_of_reach_ends_each_with_4(command: tuple[object, ...]) -> None:

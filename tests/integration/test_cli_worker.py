@@ -318,7 +318,7 @@ def test_a_schema_that_is_too_new_is_not_served_to_operators_either(
     [
         ("--concurrency", "0", "not in the range"),
         ("--lease", "0.5", "at least 1 s"),
-        ("--lease", "soon", "takes a number of seconds, not 'soon'"),
+        ("--lease", "soon", "as in 10m, 2h or 3d, not 'soon'"),
         ("--shutdown-timeout", "-1", "can't be negative"),
         ("--shutdown-timeout", "inf", "finite"),
         ("--queue", "", "isn't empty"),
@@ -336,3 +336,10 @@ def come_from_the_future(database: Path) -> None:
     with connection:
         connection.execute("UPDATE rowlock_migrations SET version = version + 1000")
     connection.close()
+
+
+@pytest.mark.usefixtures("shop")
+def test_two_apps_are_refused() -> None:
+    said = fails(2, "worker", "shop:app", "-A", "bank:app")
+
+    assert said == "Two apps are named, shop:app and bank:app: a worker runs one."

@@ -246,11 +246,8 @@ async def test_due_jobs_that_no_live_worker_runs_are_counted(
 
     await app.enqueue_many([note.job(), note.job(), send.job()])
     await note.options(delay=60).enqueue()
-    stats = await app.stats()
-    if not stats.tasks:
-        return  # a store that doesn't count them yet
 
-    assert stats.unserved == {"note": 2, "send": 1}
+    assert (await app.stats()).unserved == {"note": 2, "send": 1}
     await app.pause(queue="mail")
     async with app.worker(queues=["mail"]):
         assert (await app.stats()).unserved == {"note": 2}

@@ -17,6 +17,8 @@ from rowlock import App, Filter, Status
 from rowlock._clock import SystemClock
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock.stores import connect
+from rowlock.stores.postgres import PostgresStore
+from rowlock.stores.postgres.sessions import Session
 from tests.cluster_fixtures import FreshDatabase, OwnCluster
 from tests.endings import finished, known
 from tests.eventually import eventually
@@ -240,3 +242,38 @@ async def test_a_machine_whose_clock_is_wrong_by_an_hour_makes_no_difference(
     assert sorted(number for number, _ in started) == list(range(8))
     assert all(0.4 < at - began < 3 for _, at in started)
     assert all(abs(datetime.now(UTC) - job.created_at) < MINUTE for job in over)
+
+
+async def test_a_blocking_call_on_our_loop_gets_past_a_transaction_of_ours(
+    url: str,
+) -> None:
+    """Between two statements of ours only the loop can go on, and it is blocked."""
+    store = PostgresStore.from_url(url)
+    await store.open()
+    async with App(url) as app:
+        job_id = known(await app.task(_nothing).enqueue())
+    between = asyncio.Event()
+
+    async def two_statements(session: Session) -> None:
+        async with session.transaction():
+            await session.run("lock", ids=f"{{{job_id}}}")
+            between.set()
+            await asyncio.sleep(0)
+            await session.run("lock", ids=f"{{{job_id}}}")
+
+    ours = asyncio.create_task(store._database.write(two_statements))
+    await between.wait()
+    began = time.monotonic()
+    with psycopg.connect(url) as own:
+        own.execute("UPDATE rowlock.live SET priority = 5")
+    took = time.monotonic() - began
+
+    assert took < 7
+    with pytest.raises(StoreUnavailable, match="blocked the event loop") as told:
+        await ours
+    assert "nothing was written" in str(told.value)
+    assert (await store.get([job_id]))[0].priority == 5
+    await store.close()
+
+
+def _nothing() -> None: ...

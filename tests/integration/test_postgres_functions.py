@@ -273,25 +273,46 @@ async def test_law_10_a_held_key_is_answered_with_null(
     assert by_sql(own, "{}", held) is not None
 
 
-async def test_a_holder_whose_expiry_is_rolled_back_gives_its_key_up(
-    app: App, own: Connection, each_url: str
+@pytest.mark.parametrize("way", ["sql", "python", "lent"])
+@pytest.mark.parametrize(
+    ("act", "ends"),
+    [
+        ("DELETE FROM rowlock.live", "ROLLBACK"),  # as an upkeep that dies
+        ("SELECT FROM rowlock.live FOR UPDATE", "ROLLBACK"),
+        ("UPDATE rowlock.live SET priority = 5", "COMMIT"),
+    ],
+)
+async def test_a_holder_that_somebody_else_had_for_a_moment_gives_its_key_up(
+    app: App, own: Connection, each_url: str, act: str, ends: str, way: str
 ) -> None:
     past = datetime.now(UTC) - timedelta(hours=1)
     await by_python(app, "{}", {"idempotency_key": "k", "expires_at": past})
     with psycopg.connect(each_url) as other:
-        other.execute("DELETE FROM rowlock.live")  # as an upkeep that dies
-        taking = asyncio.create_task(
-            asyncio.to_thread(by_sql, own, "{}", {"idempotency_key": "k"})
-        )
+        other.execute(act.encode())
+        taking = asyncio.create_task(by_way(way, app, own, {"idempotency_key": "k"}))
 
         async def waits() -> bool:
             query = "SELECT count(*) = 1 FROM pg_locks WHERE NOT granted"
             return bool(one(other, query))
 
         await eventually(waits)
-        other.rollback()
+        other.execute(ends.encode())
 
     assert await taking is not None
+    assert (await app.stats()).queues[0].counts[Status.PENDING] == 1
+
+
+async def by_way(
+    way: str, app: App, own: Connection, options: dict[str, Any]
+) -> int | None:
+    """Enqueue by SQL, by Python, or on a lent connection, while the loop runs on."""
+    if way == "sql":
+        return await asyncio.to_thread(by_sql, own, "{}", options)
+    if way == "lent":
+        options = options | {"connection": own}
+        task = app.find_task("mail").options(**options)
+        return await asyncio.to_thread(task.enqueue_sync)
+    return await by_python(app, "{}", options)
 
 
 @pytest.mark.parametrize("way", ["sql", "python"])

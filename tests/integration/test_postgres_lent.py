@@ -11,8 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 
-from rowlock import App, Filter, WrongConnection
+from rowlock import App, Filter, OutcomeUnknown, StoreUnavailable, WrongConnection
 from rowlock._job import NewJob
 from rowlock.stores import connect
 from rowlock.stores.postgres import PostgresStore
@@ -82,6 +83,53 @@ async def test_a_connection_in_autocommit_writes_at_once(
     assert await ids(store) == {first, second}
 
 
+# What ends the session that inserts a job, once it is inserted or as it is committed.
+DEADLY = """
+CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+CREATE TRIGGER die AFTER INSERT ON rowlock.live
+    FOR EACH STATEMENT EXECUTE FUNCTION die();
+"""
+
+
+@pytest.mark.parametrize(
+    ("autocommit", "expected"), [(True, OutcomeUnknown), (False, StoreUnavailable)]
+)
+async def test_law_15_where_the_insert_is_the_commit_its_end_may_be_unknown(
+    store: PostgresStore, url: str, expected: type[Exception], *, autocommit: bool
+) -> None:
+    with psycopg.connect(url, autocommit=True) as own:
+        own.execute(DEADLY)
+
+    lent = await psycopg.AsyncConnection.connect(url, autocommit=autocommit)
+    with pytest.raises(expected):
+        await store.lent.enqueue([job()], lent)
+    with (
+        psycopg.connect(url, autocommit=autocommit) as synchronous,
+        pytest.raises(expected),
+    ):
+        store.lent.enqueue_sync([job()], synchronous)
+    await lent.close()
+
+
+async def test_law_15_what_is_committed_already_is_answered_though_it_cant_be_told(
+    store: PostgresStore, url: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as own:
+        own.execute("DROP ROLE IF EXISTS quiet")
+        own.execute("CREATE ROLE quiet")
+    await store.migrate(worker_role="quiet")
+    with psycopg.connect(url, autocommit=True) as own:
+        own.execute("REVOKE EXECUTE ON FUNCTION pg_notify FROM PUBLIC")
+        own.execute("SET SESSION AUTHORIZATION quiet")
+        (job_id,) = store.lent.enqueue_sync([job()], own)
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as awaited:
+        await awaited.execute("SET SESSION AUTHORIZATION quiet")
+        (other_id,) = await store.lent.enqueue([job()], awaited)
+
+    assert await ids(store) == {job_id, other_id}
+
+
 async def test_every_option_works_on_a_lent_connection(
     store: PostgresStore, url: str
 ) -> None:
@@ -112,9 +160,11 @@ async def test_what_the_caller_has_set_on_the_connection_is_no_matter(
         url,
         row_factory=dict_row,
         cursor_factory=psycopg.ClientCursor,
-        options="-c search_path=nowhere -c timezone=Asia/Tokyo",
+        options="-c search_path=nowhere -c timezone=Asia/Tokyo -c datestyle=SQL,DMY",
         prepare_threshold=None,
     ) as own:
+        for name in ("timestamptz", "int8", "text"):
+            own.adapters.register_loader(name, TextLoader)
         own.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
         own_ids = store.lent.enqueue_sync([job(idempotency_key="k")] * 2, own)
 

@@ -11,11 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from rowlock import App, _outcome
+from rowlock import App, OutcomeUnknown, _outcome
 from rowlock._events import AttemptSucceeded, Event
 from rowlock._job import NewJob, Status
 from rowlock._store import Demand, Filter
-from rowlock.stores.postgres import PostgresStore
+from rowlock.stores.postgres import PostgresStore, finish
 from tests.cluster_fixtures import FreshDatabase
 from tests.eventually import eventually
 
@@ -102,6 +102,36 @@ async def test_an_outcome_of_a_locked_row_is_answered_and_the_others_are_written
     user.rollback()
     (again,) = await store.finish([_outcome.succeeded(held[1].key)])
     assert again.accepted
+
+
+async def test_law_15_a_failure_after_a_part_was_written_leaves_it_unknown(
+    store: PostgresStore,
+    url: str,
+    user: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A finish writes what is free, then waits for what is locked."""
+    monkeypatch.setattr(finish, "_PATIENCE", timedelta(seconds=10))
+    held = await claimed(store, 2)
+    hold(user, held[1].job_id)
+    outcomes = [_outcome.succeeded(each.key) for each in held]
+    finishing = asyncio.create_task(store.finish(outcomes))
+
+    def stop_who_waits() -> bool:
+        with psycopg.connect(url, autocommit=True) as own:
+            return bool(
+                own.execute(
+                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                ).fetchall()
+            )
+
+    await eventually(stop_who_waits)
+    with pytest.raises(OutcomeUnknown, match="A part of this was written"):
+        await finishing
+
+    first, second = await store.get([each.job_id for each in held])
+    assert (first.status, second.status) == (Status.SUCCEEDED, Status.RUNNING)
 
 
 async def test_a_stale_outcome_of_a_locked_row_is_refused(

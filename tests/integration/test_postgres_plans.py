@@ -36,13 +36,17 @@ OPERATIONS = {
 }
 # Those that read no jobs, or all of them: what is none of the worker's way.
 OTHERS = {
-    "an operator asks for figures, and all is read": {"counts", "live_workers"},
+    "an operator asks for figures, and all is read": {
+        "counts",
+        "due_tasks",
+        "live_workers",
+    },
     "reads all that stayed behind, where the partition of one is missing": {
         "left_days"
     },
     "planned anew for each question, and reads what that leaves": {
-        "list_live",
-        "list_history",
+        "search_live",
+        "search_history",
     },
     "reads no jobs": {
         "add_migration",
@@ -54,6 +58,7 @@ OTHERS = {
         "create_schema",
         "detach_partition",
         "drop_partition",
+        "drop_schema",
         "drop_worker",
         "finalize_partition",
         "grant_again",

@@ -328,3 +328,26 @@ async def test_a_retention_below_a_day_is_kept_to_the_second(
         clock.advance(1)
 
     assert (await store.prune(short, limit=10)).deleted == 1
+
+
+async def test_a_direct_url_to_another_database_drops_nothing_there(
+    url: str,
+    fresh_database: FreshDatabase,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As where tests have a database of their own, and production's environment."""
+    elsewhere = fresh_database()
+    monkeypatch.setenv("DATABASE_DIRECT_URL", elsewhere)
+    store = PostgresStore.from_url(url, clock=clock)
+    await store.open()
+    fill(url, clock)
+    fill(elsewhere, clock)
+    clock.advance(5 * DAY)
+
+    await store.prune(Retention(), limit=10)
+    await store.close()
+
+    assert FIRST_DAY in tables(elsewhere)
+    assert "DATABASE_DIRECT_URL leads to another database" in caplog.text

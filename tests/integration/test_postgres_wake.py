@@ -311,23 +311,19 @@ async def test_b59_where_listening_fails_it_is_told_once_and_jobs_are_looked_for
     assert "ROWLOCK_DIRECT_URL" in caplog.text
 
 
-@pytest.mark.parametrize("variable", ["ROWLOCK_DIRECT_URL", "DATABASE_DIRECT_URL"])
-async def test_it_listens_past_a_pooler(
-    url: str, monkeypatch: pytest.MonkeyPatch, variable: str
+async def test_news_are_heard_in_a_schema_of_any_name(
+    fresh_database: FreshDatabase,
 ) -> None:
-    monkeypatch.setenv(variable, f"{url}?application_name=past_the_pooler")
-    async with opened(url) as store:
+    url = f"{fresh_database(empty=True)}?schema=100%25 {{now}}"
+    await PostgresStore.from_url(url).migrate()
+    async with opened(url) as store, opened(url) as other:
         wakeups = store.wakeups()
-        await wakeups.wait(timedelta(milliseconds=10))
+        while await wakeups.wait(timedelta(milliseconds=500)):
+            pass  # that it listens now
 
-        async def names() -> bool:
-            with psycopg.connect(url, autocommit=True) as own:
-                return own.execute(
-                    "SELECT application_name FROM pg_stat_activity WHERE"
-                    " datname = current_database() AND query LIKE 'LISTEN%'"
-                ).fetchall() == [("past_the_pooler",)]
+        await other.enqueue([job()])
 
-        await eventually(names)
+        assert await wakeups.wait(timedelta(seconds=5))
         wakeups.close()
 
 

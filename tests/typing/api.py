@@ -33,7 +33,19 @@ from rowlock import (
     current_attempt,
 )
 from rowlock.events import AttemptFailed, Ending, Event, JobEnqueued
-from rowlock.testing import FakeClock
+from rowlock.testing import (
+    Drained,
+    FakeClock,
+    assert_enqueued,
+    assert_enqueued_sync,
+    drain,
+    drain_sync,
+    fresh_database,
+    inline,
+    isolated,
+    refute_enqueued,
+    refute_enqueued_sync,
+)
 
 app = App(
     "sqlite:///shop.db",
@@ -253,3 +265,25 @@ def an_app_is_extended_in_three_ways() -> None:
 async def a_worker_runs_inside_a_program() -> None:
     async with app, app.worker(concurrency=5, queues=["mail"], lease=30):
         await greet.enqueue("Ada")
+
+
+async def tested(rowlock_app: App, rowlock_clock: FakeClock) -> None:
+    rowlock_clock.advance(timedelta(hours=1))
+    with inline(rowlock_app) as inlined:
+        assert_type(inlined, App)
+    with fresh_database() as url, isolated(app, url, clock=rowlock_clock) as put:
+        assert_type(put, App)
+    async with isolated(app) as put:
+        assert_type(put, App)
+    drained = await drain(app, queues=["mail"], advance=60, limit=10, raises=False)
+    assert_type(drained, Drained)
+    assert_type(drained.errors, tuple[BaseException, ...])
+    drain_sync(app, advance=timedelta(days=1))
+    jobs = await assert_enqueued(
+        app, greet, args={"name": "Ada"}, count=1, queue="mail"
+    )
+    assert_type(jobs, Sequence[Job])
+    assert_enqueued_sync(app, "greet", status="pending", delay=60, within=1)
+    await refute_enqueued(app, greet, priority=3, status=Status.FAILED)
+    refute_enqueued_sync(app, greet, run_at=datetime.now(UTC))
+    await refute_enqueued(app, greet, colour="red")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

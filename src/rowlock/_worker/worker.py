@@ -25,6 +25,7 @@ from rowlock._events import (
     WorkerStopped,
     worker_logger,
 )
+from rowlock._register import task_infos
 from rowlock._store import TaskInfo, WorkerInfo
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
@@ -324,18 +325,5 @@ class Worker:
             lease=self._settings.lease,
         )
 
-    def _task_infos(self) -> list[TaskInfo]:
-        return [
-            TaskInfo(
-                name=task.name,
-                queue=task.defaults.queue,
-                defaults={
-                    "priority": task.defaults.priority,
-                    "max_attempts": task.defaults.max_attempts,
-                    "timeout": task.defaults.timeout,
-                    # For whoever enqueues without this app.
-                    "max_payload": self._settings.max_payload,
-                },
-            )
-            for task in self._settings.tasks.values()
-        ]
+    def _task_infos(self) -> tuple[TaskInfo, ...]:
+        return task_infos(self._settings.tasks.values(), self._settings.max_payload)

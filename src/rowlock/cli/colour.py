@@ -7,6 +7,7 @@ Sources: no-color.org, force-color.org.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TextIO
 
 import click
@@ -22,9 +23,31 @@ OF_STATUS = {
 }
 
 
+@dataclass(slots=True)
+class _Run:
+    """What this run of the command line was told, for its threads too."""
+
+    is_refused: bool = False
+
+
+_run = _Run()
+
+
+def begin() -> None:
+    """Forget what an earlier run in this process was told."""
+    _run.is_refused = False
+
+
+def refuse(ctx: click.Context, _param: click.Parameter, value: object) -> None:
+    """Show no colours in the rest of this run, as `--no-color` asks."""
+    if value:
+        _run.is_refused = True
+        ctx.color = False
+
+
 def wanted() -> bool | None:
     """Tell whether colours are wanted; None leaves it to each stream."""
-    if os.environ.get("NO_COLOR"):
+    if _run.is_refused or os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
         return True

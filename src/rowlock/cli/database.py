@@ -15,12 +15,13 @@ from urllib.parse import unquote
 from rowlock._app import App
 from rowlock._errors import StoreUnavailable, UsageError
 from rowlock.cli.discovery import app_name, load
+from rowlock.cli.parameters import Place
 
 MEMORY = "sqlite:///:memory:"
 
 
 @contextmanager
-def opened(database: str | None, named_app: str | None) -> Iterator[App]:
+def opened(place: Place) -> Iterator[App]:
     """
     Give an app on the database that is meant, and let go of it at the end.
 
@@ -30,8 +31,8 @@ def opened(database: str | None, named_app: str | None) -> Iterator[App]:
         StoreUnavailable: there is no such file; looking must not make one.
         UsageError: it is in memory, and not in this process's.
     """
-    name = None if database else app_name(named_app)
-    app = load(name) if name else App(database)
+    name = None if place.database else app_name(place.named_app)
+    app = load(name) if name else App(place.database)
     _refuse_missing(app)
     try:
         yield app

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from rowlock._errors import UsageError
-from rowlock.cli.parameters import read_seconds
+from rowlock.cli.parameters import colour_option, read_seconds
 
 # The name that `App()` takes, so that commands in a kept folder need no --database.
 FILE = "rowlock.db"
@@ -49,7 +49,7 @@ and there:
     default="20",
     show_default=True,
     callback=read_seconds,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="How long it runs, 2 to 3600.",
 )
 @click.option(
@@ -58,6 +58,7 @@ and there:
     default=False,
     help="Leave the database, to look at it afterwards.",
 )
+@colour_option
 def demo(*, seconds: timedelta, keep: bool) -> None:
     """
     Show a job's whole life: jobs that succeed, recover, snooze, run long and die.

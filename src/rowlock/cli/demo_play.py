@@ -12,6 +12,8 @@ import click
 from rowlock import App
 from rowlock.cli import colour
 from rowlock.cli.demo_app import World, jobs_of, make_app, webhooks
+from rowlock.cli.demo_kill import kill_and_recover
+from rowlock.cli.demo_screen import Screen
 from rowlock.cli.demo_view import View
 from rowlock.cli.story import tell
 
@@ -19,6 +21,7 @@ from rowlock.cli.story import tell
 CHAT_IS_BACK = 0.3
 CI_ENDS = 0.45
 REPORT = 0.35
+EXPORT = 0.4
 MENDING = 0.6
 LAST_WEBHOOK = 0.95
 # Of a run of 20 s or more; a shorter one is quicker in everything.
@@ -26,6 +29,7 @@ NORMAL_S = 20.0
 UNIT_S = 0.5
 PAUSE_S = 0.4
 PATIENCE_S = 30.0
+LEASE_S, SHORTEST_LEASE_S = 2.0, 1.0
 
 
 async def play(url: str, seconds: float) -> None:
@@ -34,29 +38,39 @@ async def play(url: str, seconds: float) -> None:
     world = World(report_s=seconds * REPORT)
     app = make_app(url, world, UNIT_S * pace)
     _open_the_curtain(app)
-    async with app, app.worker(shutdown_timeout=3), asyncio.TaskGroup() as group:
-        began = time.monotonic()
-        world.chat_is_back_at = began + seconds * CHAT_IS_BACK
-        world.ci_ends_at = began + seconds * CI_ENDS
-        view = View(began)
-        app.listen(view.hear)
-        counting = group.create_task(view.count(app))
-        feeding = group.create_task(
-            _feed(app, PAUSE_S * pace, until=began + seconds * LAST_WEBHOOK)
-        )
-        await _until(began + seconds * MENDING)
-        await _mend_and_replay(app, world, view)
-        await feeding
-        await _until(began + seconds)
-        counting.cancel()
+    # As long as a lease is, so long it takes until a killed process is missed.
+    lease = max(LEASE_S * pace, SHORTEST_LEASE_S)
+    worker = app.worker(shutdown_timeout=3, lease=lease)
+    screen = Screen()
+    try:
+        async with app, worker, asyncio.TaskGroup() as group:
+            began = time.monotonic()
+            world.chat_is_back_at = began + seconds * CHAT_IS_BACK
+            world.ci_ends_at = began + seconds * CI_ENDS
+            view = View(began, screen)
+            app.listen(view.hear)
+            counting = group.create_task(view.count(app))
+            feeding = group.create_task(
+                _feed(app, PAUSE_S * pace, until=began + seconds * LAST_WEBHOOK)
+            )
+            killing = group.create_task(
+                kill_and_recover(app, url, view, seconds=seconds * EXPORT, lease=lease)
+            )
+            await _until(began + seconds * MENDING)
+            await _mend_and_replay(app, world, view)
+            await asyncio.gather(feeding, killing)
+            await _until(began + seconds)
+            counting.cancel()
+    finally:
+        screen.close()
     await _take_the_bow(app, view)
 
 
 def _open_the_curtain(app: App) -> None:
     click.secho("Rowlock demo", bold=True)
     click.echo(
-        "A service takes webhooks as GitHub sends them, and makes jobs of them. One\n"
-        "process, one worker, and a database that is a file:\n"
+        "A service takes webhooks as GitHub sends them, and makes jobs of them. A\n"
+        "worker in this process, another for exports, and a database that is a file:\n"
         f"{colour.dim(app.url)}\n"
     )
     for task, does in (
@@ -65,6 +79,7 @@ def _open_the_curtain(app: App) -> None:
         ("notify", "has a bug that one of its jobs dies of"),
         ("await_ci", "snoozes until CI has ended"),
         ("report", "runs long"),
+        ("export", "runs in a process that is killed, and resumes in another"),
     ):
         click.echo(f"  {colour.bold(f'{task:<8}')}  {does}")
     click.echo()
@@ -82,18 +97,18 @@ async def _feed(app: App, pause: float, *, until: float) -> None:
 async def _mend_and_replay(app: App, world: World, view: View) -> None:
     async with asyncio.timeout(PATIENCE_S):
         job_id = await view.dead_letter()
-    click.echo()
-    click.secho("A dead letter, as `rowlock jobs show` tells it", bold=True)
-    click.echo()
+    say = view.screen.say
+    title = "A dead letter, as `rowlock jobs show` tells it"
+    say(f"\n{colour.bold(title)}\n")
     for line in tell(await app.get(job_id), datetime.now(UTC), longest=6):
-        click.echo(f"  {line}".rstrip())
-    click.echo(
+        say(f"  {line}".rstrip())
+    say(
         "\nAn organisation's event has no repository, and the handler took one for\n"
         "granted. That is mended now, and the job replayed:\n"
     )
     world.is_bug_mended = True
     (answer,) = await app.replay(job_id)
-    click.echo(f"  {colour.bold(f'app.replay({job_id})')}  {answer}\n")
+    say(f"  {colour.bold(f'app.replay({job_id})')}  {answer}\n")
     async with asyncio.timeout(PATIENCE_S):
         await view.success_of(job_id)
 

@@ -1,5 +1,5 @@
 """
-What `--json` prints: the values of the API as JSON, under their own names.
+What `--json` and `--jsonl` print: the values of the API as JSON, under their own names.
 
 Instants are ISO-8601 in UTC, durations seconds.
 """
@@ -7,23 +7,34 @@ Instants are ISO-8601 in UTC, durations seconds.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import click
 
 from rowlock._durations import iso
 
 
-def print_json(value: object) -> None:
-    """Print one document, indented."""
-    click.echo(json.dumps(plain(value), indent=2))
+class Output(NamedTuple):
+    """In which form a command prints: for people, unless one of these is asked for."""
 
+    as_json: bool
+    as_jsonl: bool
 
-def print_json_line(value: object) -> None:
-    """Print one document on one line."""
-    click.echo(json.dumps(plain(value), separators=(",", ":")))
+    def prints(self, whole: object, lines: Iterable[object] | None = None) -> bool:
+        """
+        Print `whole` as one document, or each of `lines` as one, where that is asked.
+
+        Without `lines` the whole is one line. False: it is to be printed for people.
+        """
+        if self.as_json:
+            click.echo(json.dumps(plain(whole), indent=2))
+        elif self.as_jsonl:
+            for line in [whole] if lines is None else lines:
+                click.echo(json.dumps(plain(line), separators=(",", ":")))
+        return self.as_json or self.as_jsonl
 
 
 def plain(value: object) -> object:

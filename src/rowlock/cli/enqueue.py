@@ -12,12 +12,13 @@ import click
 from rowlock._errors import PayloadError, UsageError
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from rowlock._store import Filter
+from rowlock.cli import completion
 from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.discovery import find_app
-from rowlock.cli.documents import print_json
+from rowlock.cli.documents import Output
 from rowlock.cli.parameters import (
     app_option,
-    json_option,
+    output_options,
     read_instant,
     read_name,
     read_seconds,
@@ -32,11 +33,15 @@ if TYPE_CHECKING:
     epilog="""Example: rowlock enqueue -A shop:app greet '{"name": "Ada"}'""",
     short_help="Enqueue one job.",
 )
-@click.argument("task")
+@click.argument("task", shell_complete=completion.tasks)
 @click.argument("payload", default="{}")
 @app_option
 @click.option(
-    "--queue", default=None, callback=read_name, help="The queue; else the task's."
+    "--queue",
+    default=None,
+    callback=read_name,
+    shell_complete=completion.queues,
+    help="The queue; else the task's.",
 )
 @click.option(
     "--priority",
@@ -48,8 +53,8 @@ if TYPE_CHECKING:
     "--delay",
     default=None,
     callback=read_seconds,
-    metavar="SECONDS",
-    help="Due so many seconds from now.",
+    metavar="DURATION",
+    help="Due so long from now, as in 90, 10m, 2h or 3d.",
 )
 @click.option(
     "--run-at",
@@ -70,7 +75,7 @@ if TYPE_CHECKING:
     default=None,
     help="How often it may fail; else the task's.",
 )
-@json_option
+@output_options
 def enqueue(
     task: str,
     payload: str,
@@ -82,7 +87,7 @@ def enqueue(
     run_at: datetime | None,
     key: str | None,
     max_attempts: int | None,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """
     Enqueue one job of TASK; prints its id.
@@ -110,7 +115,7 @@ def enqueue(
         (job_id,) = app.enqueue_many_sync([job])
         if app._store.is_new:
             click.echo(f"Made a new, empty database: {file_of(app)}", err=True)
-        _tell(app, job, job_id, as_json=as_json)
+        _tell(app, job, job_id, output)
     finally:
         app.close_sync()
 
@@ -178,11 +183,12 @@ def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return value
 
 
-def _tell(app: App, job: NewJob, job_id: int | None, *, as_json: bool) -> None:
+def _tell(app: App, job: NewJob, job_id: int | None, output: Output) -> None:
     holder = None if job_id is not None else _holder(app, job)
-    if as_json:
-        print_json({"id": job_id, "duplicate": job_id is None, "held_by": holder})
-    elif job_id is not None:
+    told = {"id": job_id, "duplicate": job_id is None, "held_by": holder}
+    if output.prints(told):
+        return
+    if job_id is not None:
         click.echo(job_id)
     else:
         who = "an unfinished job" if holder is None else f"job {holder}"

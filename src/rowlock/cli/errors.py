@@ -7,6 +7,8 @@ interrupted.
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from rowlock._errors import (
@@ -18,6 +20,12 @@ from rowlock._errors import (
     TaskNotFound,
     UsageError,
 )
+from rowlock.cli.table import printable
+
+# Click's words where an argument is too much, and it looks like an app's name.
+_APP = re.compile(r"unexpected extra argument \(([\w.]+:[\w.]+)\)")
+
+_PASSWORD = re.compile(r"(://[^\s/:@]*):[^\s/@]*@")
 
 DONE, FAILED, USAGE, NOT_FOUND, STORE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -47,10 +55,14 @@ def sentence(error: BaseException) -> str:
         >>> sentence(JobNotFound(17))
         'There is no job 17.'
     """
-    error = leaf(error)
+    # What was typed is quoted in many of them, and may hold anything.
+    return printable(_PASSWORD.sub(r"\1@", _said(leaf(error))))
+
+
+def _said(error: BaseException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message = error.format_message().rstrip()
-        return f"{message} (See {error.ctx.command_path} --help.)"
+        return f"{message}{_other_form(error)} (See {error.ctx.command_path} --help.)"
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, RowlockError):
@@ -62,6 +74,16 @@ def sentence(error: BaseException) -> str:
         f"Rowlock met what it didn't expect, {type(error).__name__}: {error};"
         " `rowlock --debug ...` shows where."
     )
+
+
+def _other_form(error: click.UsageError) -> str:
+    """Name the form that was meant, where an app is named in the wrong place."""
+    if isinstance(error, click.NoSuchOption):
+        misplaced = error.option_name in ("-A", "--app", "--database")
+        is_early = error.ctx is not None and error.ctx.parent is None
+        return " It goes behind the command." if misplaced and is_early else ""
+    named = _APP.search(error.message)
+    return f". An app is named by -A {named[1]}." if named else ""
 
 
 def leaf(error: BaseException) -> BaseException:

@@ -35,7 +35,7 @@ def span(seconds: float) -> str:
         return f"{_short(seconds * 1000)} ms"
     for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
         if seconds >= 2 * size:
-            return f"{seconds // size:.0f} {unit}"
+            return f"{seconds / size:.0f} {unit}"
     return f"{_short(seconds)} s"
 
 

@@ -10,14 +10,18 @@ from typing import Any, NoReturn
 import click
 
 import rowlock
-from rowlock.cli.colour import wanted
+from rowlock.cli import colour
 from rowlock.cli.demo import demo
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
 from rowlock.cli.jobs import jobs
 from rowlock.cli.migrate import migrate
+from rowlock.cli.parameters import colour_option
+from rowlock.cli.queues import queues
 from rowlock.cli.stats import stats
+from rowlock.cli.tasks import tasks
 from rowlock.cli.worker import worker
+from rowlock.cli.workers import workers
 
 
 class CommandLine(click.Group):
@@ -32,6 +36,7 @@ class CommandLine(click.Group):
     ) -> NoReturn:
         """Run it, and end the process with the exit code."""
         extra["standalone_mode"] = False
+        colour.begin()
         # A terminal that can't show a letter shows a mark for it instead of nothing.
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
@@ -45,7 +50,7 @@ class CommandLine(click.Group):
             code = INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the one place where all of them end
             said = f"{click.style('Error:', fg='red')} {sentence(error)}"
-            click.echo(said, err=True, color=wanted())
+            click.echo(said, err=True, color=colour.wanted())
             code = exit_code(error)
         sys.exit(code or 0)
 
@@ -72,11 +77,22 @@ class CommandLine(click.Group):
     default=False,
     help="Show where an error came from, with its traceback.",
 )
+@colour_option
 @click.pass_context
 def main(ctx: click.Context, *, debug: bool) -> None:  # noqa: ARG001 - read by invoke
     """A job queue for Python that lives in the database you already have."""
-    ctx.color = wanted()
+    ctx.color = colour.wanted()
 
 
-for command in (demo, worker, migrate, enqueue, jobs, stats):
+for command in (
+    demo,
+    worker,
+    migrate,
+    enqueue,
+    jobs,
+    queues,
+    tasks,
+    workers,
+    stats,
+):
     main.add_command(command)

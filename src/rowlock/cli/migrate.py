@@ -10,11 +10,11 @@ import click
 from rowlock._app import App
 from rowlock._errors import UsageError
 from rowlock.cli.database import opened
-from rowlock.cli.documents import print_json
+from rowlock.cli.documents import Output
 from rowlock.cli.parameters import (
-    app_option,
-    database_option,
-    json_option,
+    Place,
+    output_options,
+    place_options,
     read_name,
     read_names,
 )
@@ -96,9 +96,8 @@ class Roles(NamedTuple):
     help="A role that is to call the SQL functions and nothing else; may be given"
     " several times.",
 )
-@json_option
-@database_option
-@app_option
+@output_options
+@place_options
 def migrate(
     *,
     as_sql: bool,
@@ -106,9 +105,8 @@ def migrate(
     dry_run: bool,
     worker_role: str | None,
     producer_roles: tuple[str, ...] | None,
-    as_json: bool,
-    database: str | None,
-    named_app: str | None,
+    output: Output,
+    place: Place,
 ) -> None:
     """
     Bring the schema of a database to the version that this Rowlock needs.
@@ -124,27 +122,25 @@ def migrate(
         msg = "Say either --sql or --dry-run: both run nothing."
         raise UsageError(msg)
     roles = Roles(worker_role, producer_roles or ())
-    with opened(database, named_app) as app:
+    with opened(place) as app:
         if as_sql:
-            _print_script(app, roles, since, as_json=as_json)
+            _print_script(app, roles, since, output)
         else:
-            _run(app, roles, dry_run=dry_run, as_json=as_json)
+            _run(app, roles, output, dry_run=dry_run)
 
 
-def _print_script(app: App, roles: Roles, since: int | None, *, as_json: bool) -> None:
+def _print_script(app: App, roles: Roles, since: int | None, output: Output) -> None:
     script = app._portal.run(
         _owned(app._store).script(
             since=since, worker_role=roles.worker, producer_roles=roles.producers
         ),
         "rowlock migrate --sql",
     )
-    if as_json:
-        print_json({"database": app.url, "sql": script})
-    else:
+    if not output.prints({"database": app.url, "sql": script}):
         click.echo(script or "-- There is nothing to do.\n", nl=False)
 
 
-def _run(app: App, roles: Roles, *, dry_run: bool, as_json: bool) -> None:
+def _run(app: App, roles: Roles, output: Output, *, dry_run: bool) -> None:
     running = (
         _owned(app._store).migrate(
             dry_run=dry_run, worker_role=roles.worker, producer_roles=roles.producers
@@ -153,16 +149,14 @@ def _run(app: App, roles: Roles, *, dry_run: bool, as_json: bool) -> None:
         else app._store.migrate(dry_run=dry_run)
     )
     migrations = app._portal.run(running, "rowlock migrate")
-    if as_json:
-        listed = [{"version": each.version, "name": each.name} for each in migrations]
-        print_json(
-            {
-                "database": app.url,
-                "pending" if dry_run else "applied": listed,
-                "worker_role": roles.worker,
-                "producer_roles": roles.producers,
-            }
-        )
+    listed = [{"version": each.version, "name": each.name} for each in migrations]
+    told = {
+        "database": app.url,
+        "pending" if dry_run else "applied": listed,
+        "worker_role": roles.worker,
+        "producer_roles": roles.producers,
+    }
+    if output.prints(told):
         return
     would = "would be " if dry_run else ""
     for each in migrations:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -13,11 +14,15 @@ from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._job import check_id
 from rowlock._options import check_name
+from rowlock.cli import colour
+from rowlock.cli.documents import Output
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Fewer than those of which Python refuses to make a number.
 _DIGITS = re.compile("[0-9]{1,30}")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def read_name(
@@ -59,13 +64,17 @@ def _id(value: str) -> int:
 def read_seconds(
     _ctx: click.Context, param: click.Parameter, value: str | None
 ) -> timedelta | None:
-    """Read a duration in seconds, with or without a fraction."""
+    """Read a duration: a number of seconds, or of what the letter behind it says."""
     if value is None:
         return None
+    number, unit = (value[:-1], value[-1]) if value[-1:] in _UNITS else (value, "s")
     try:
-        seconds = float(value)
+        seconds = float(number) * _UNITS[unit]
     except ValueError:
-        msg = f"{param.opts[0]} takes a number of seconds, not {value!r}."
+        msg = (
+            f"{param.opts[0]} takes a number of seconds, or a duration as in 10m, 2h or"
+            f" 3d, not {value!r}."
+        )
         raise UsageError(msg) from None
     return to_delay(seconds, param.opts[0])
 
@@ -101,24 +110,70 @@ def app_option(function: F) -> F:
     )(function)
 
 
-def database_option(function: F) -> F:
-    """Add `--database`, for commands that need no handlers."""
-    return click.option(
+class Place(NamedTuple):
+    """Which database is meant: the one named, else that of an app."""
+
+    database: str | None
+    named_app: str | None
+
+
+def place_options(function: Callable[..., T]) -> Callable[..., T]:
+    """Add `--database` and `-A`, and hand on as `place` what they say."""
+
+    @click.option(
         "--database",
         metavar="URL",
         default=None,
         callback=read_name,
         help="Where the jobs are; else the app's, else ROWLOCK_DATABASE_URL, else"
         " DATABASE_URL, else sqlite:///rowlock.db.",
+    )
+    @app_option
+    @functools.wraps(function)
+    def placed(
+        *args: object, database: str | None, named_app: str | None, **rest: object
+    ) -> T:
+        return function(*args, place=Place(database, named_app), **rest)
+
+    return placed
+
+
+def colour_option(function: F) -> F:
+    """Add `--no-color`, which each command has, since nobody knows where it goes."""
+    return click.option(
+        "--no-color",
+        is_flag=True,
+        default=False,
+        is_eager=True,
+        expose_value=False,
+        callback=colour.refuse,
+        help="Show no colours; NO_COLOR=1 does the same.",
     )(function)
 
 
-def json_option(function: F) -> F:
-    """Add `--json`."""
-    return click.option(
+def output_options(function: Callable[..., T]) -> Callable[..., T]:
+    """Add `--json` and `--jsonl`, and hand on as `output` what is asked for."""
+
+    @click.option(
         "--json",
         "as_json",
         is_flag=True,
         default=False,
         help="Print one JSON document.",
-    )(function)
+    )
+    @click.option(
+        "--jsonl",
+        "as_jsonl",
+        is_flag=True,
+        default=False,
+        help="Print one JSON document a line.",
+    )
+    @colour_option
+    @functools.wraps(function)
+    def with_output(*args: object, as_json: bool, as_jsonl: bool, **rest: object) -> T:
+        if as_json and as_jsonl:
+            msg = "Say either --json or --jsonl, not both."
+            raise UsageError(msg)
+        return function(*args, output=Output(as_json, as_jsonl), **rest)
+
+    return with_output

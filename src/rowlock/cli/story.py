@@ -20,13 +20,15 @@ from rowlock.cli.table import printable
 
 INDENT = "  "
 # Told apart from the plain fields, which come first.
-IN_THE_TITLE = {"id", "task", "status"}
-DOCUMENTS = ("payload", "result", "state", "progress", "meta")
+IN_THE_TITLE = {"id", "task", "status", "progress"}
+# How many failures, losses and acts a store keeps of a job.
+KEPT = 10
+DOCUMENTS = ("payload", "result", "state", "meta")
 
 
 def tell(job: Job, now: datetime, *, longest: int | None = None) -> Iterator[str]:
     """
-    Tell a job's story line by line: fields, payload, result, errors oldest first.
+    Tell a job's story line by line: where it stands, its fields, what happened to it.
 
     A document of more than `longest` lines is cut, None cuts none.
     """
@@ -34,6 +36,9 @@ def tell(job: Job, now: datetime, *, longest: int | None = None) -> Iterator[str
         f"{colour.bold(f'job {job.id}')}  {printable(job.task)}"
         f"  {colour.of_status(job.status)}"
     )
+    yield f"{INDENT}{printable(standing(job, now))}"
+    if job.progress is not None:
+        yield f"{INDENT}{printable(in_percent(job.progress))}"
     yield ""
     yield from _plain_fields(job, now)
     for name in DOCUMENTS:
@@ -42,13 +47,85 @@ def tell(job: Job, now: datetime, *, longest: int | None = None) -> Iterator[str
             yield ""
             yield colour.bold(name)
             yield from _document(value, longest)
-    if job.errors:
-        yield ""
-        yield colour.bold("errors, oldest first")
-        before = None
-        for entry in job.errors:
-            yield from _entry(entry, now, before)
-            before = entry.get("traceback")
+    yield ""
+    yield colour.bold("story, oldest first")
+    yield from _events(job, now)
+
+
+def standing(job: Job, now: datetime) -> str:
+    """Say in one sentence where a job stands, and what comes next."""
+    attempt = f"attempt {job.attempts}"
+    match job.status:
+        case Status.PENDING:
+            return f"{_waiting(job)} {relative(job.run_at, now)}{_so_far(job)}"
+        case Status.RUNNING:
+            since = span((now - (job.started_at or job.updated_at)).total_seconds())
+            asked = job.cancel_requested_at is not None
+            return f"{attempt} runs for {since}{', and is asked to stop' * asked}"
+        case Status.SUCCEEDED:
+            return f"{attempt} succeeded{_took(job)}{_so_far(job)}"
+        case Status.FAILED:
+            again = f"`rowlock jobs replay {job.id}` runs it again"
+            return f"a dead letter{_so_far(job)}; {again}"
+        case Status.CANCELLED:
+            started = job.attempts > 0
+            return f"cancelled{f' in {attempt}' if started else ' before it started'}"
+
+
+def in_percent(progress: Mapping[str, JSON]) -> str:
+    """
+    Say how far a handler is, by what it has told.
+
+        >>> in_percent({"fraction": 0.4, "note": "page 7"})
+        'progress 40 %: page 7'
+    """
+    fraction, note = progress.get("fraction"), progress.get("note")
+    share = (
+        f" {fraction:.0%}".replace("%", " %")
+        if isinstance(fraction, int | float)
+        else ""
+    )
+    return f"progress{share}{f': {note}' if note else ''}"
+
+
+def _waiting(job: Job) -> str:
+    return "due" if job.attempts == 0 else f"attempt {job.attempts + 1} due"
+
+
+def _so_far(job: Job) -> str:
+    """Count what went wrong since the job was enqueued or replayed."""
+    told = []
+    if job.failures:
+        told.append(f"{job.failures} of {job.max_attempts} failures")
+    if job.losses:
+        told.append(f"{job.losses} lost worker{'s' * (job.losses > 1)}")
+    return f", after {' and '.join(told)}" if told else ""
+
+
+def _took(job: Job) -> str:
+    if job.started_at is None or job.finished_at is None:
+        return ""
+    return f" in {span((job.finished_at - job.started_at).total_seconds())}"
+
+
+def _events(job: Job, now: datetime) -> Iterator[str]:
+    """Tell what happened to a job, from its enqueue to its end."""
+    yield f"{INDENT}{colour.bold('enqueued')}"
+    yield from _facts({"at": iso(job.created_at)}, now)
+    if len(job.errors) >= KEPT:
+        yield colour.dim(f"{INDENT}... of what comes here the last {KEPT} are kept")
+    before = None
+    for entry in job.errors:
+        yield from _entry(entry, now, before)
+        before = entry.get("traceback")
+    if job.status is Status.RUNNING and job.started_at is not None:
+        yield f"{INDENT}{colour.bold(f'attempt {job.attempts} started')}"
+        yield from _facts({"worker": job.worker, "at": iso(job.started_at)}, now)
+    if job.status is Status.SUCCEEDED and job.finished_at is not None:
+        yield f"{INDENT}{colour.bold(f'attempt {job.attempts} succeeded')}"
+        told = {"started_at": job.started_at, "ended_at": job.finished_at}
+        instants = {name: iso(at) for name, at in told.items() if at is not None}
+        yield from _facts({"worker": job.worker, **instants}, now)
 
 
 def _plain_fields(job: Job, now: datetime) -> Iterator[str]:
@@ -101,13 +178,18 @@ def _entry(entry: Mapping[str, JSON], now: datetime, before: JSON) -> Iterator[s
     yield f"{INDENT}{colour.bold(printable(str(title)))}"
     if "type" in error:
         yield from _lines(in_words(error), INDENT * 2)
-    width = max(map(len, left), default=0)
-    for key, value in left.items():
-        yield f"{INDENT * 2}{colour.dim(f'{key:<{width}}')}  {_dated(value, now)}"
+    yield from _facts(left, now)
     if traceback is not None and traceback == before:
         yield colour.dim(f"{INDENT * 3}the same traceback")
     elif traceback is not None:
         yield from _lines(str(traceback), INDENT * 3)
+
+
+def _facts(facts: Mapping[str, JSON], now: datetime) -> Iterator[str]:
+    told = {key: value for key, value in facts.items() if value is not None}
+    width = max(map(len, told), default=0)
+    for key, value in told.items():
+        yield f"{INDENT * 2}{colour.dim(f'{key:<{width}}')}  {_dated(value, now)}"
 
 
 def _dated(value: JSON, now: datetime) -> str:

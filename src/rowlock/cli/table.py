@@ -129,16 +129,18 @@ def cut(text: str, width: int) -> str:
 
 def cells_of(text: str) -> int:
     """
-    Count the cells that a text takes on a terminal; an ideograph takes two.
+    Count the cells that a text takes on a terminal.
 
-        >>> cells_of("né"), cells_of("日本")
+    An ideograph takes two, an accent that stands by itself none.
+
+        >>> cells_of("ne\u0301"), cells_of("日本")
         (2, 4)
     """
     if text.isascii():
         return len(text)
     return sum(
         0
-        if unicodedata.combining(char)
+        if unicodedata.category(char) in ("Mn", "Me", "Cf")
         else 2
         if unicodedata.east_asian_width(char) in "WF"
         else 1

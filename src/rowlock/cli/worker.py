@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowlock._errors import RowlockError
-from rowlock.cli import logs
+from rowlock._errors import RowlockError, UsageError
+from rowlock.cli import completion, logs
 from rowlock.cli.database import refuse_memory
 from rowlock.cli.discovery import find_app
 from rowlock.cli.errors import exit_code, leaf
-from rowlock.cli.parameters import read_names, read_seconds
+from rowlock.cli.parameters import (
+    app_option,
+    colour_option,
+    read_name,
+    read_names,
+    read_seconds,
+)
 
 if TYPE_CHECKING:
     from rowlock._app import App
@@ -28,13 +34,21 @@ LONGEST_EXIT_S = 5.0
     epilog="Example: rowlock worker shop:app --queue mail --concurrency 20",
     short_help="Run jobs until stopped.",
 )
-@click.argument("app", metavar="[MODULE:ATTRIBUTE]", required=False, default=None)
+@click.argument(
+    "app",
+    metavar="[MODULE:ATTRIBUTE]",
+    required=False,
+    default=None,
+    callback=read_name,
+)
+@app_option
 @click.option(
     "--queue",
     "queues",
     multiple=True,
     default=(),
     callback=read_names,
+    shell_complete=completion.queues,
     metavar="QUEUE",
     help="Claim from this queue only; may be given several times.",
 )
@@ -49,7 +63,7 @@ LONGEST_EXIT_S = 5.0
     "--lease",
     default=None,
     callback=read_seconds,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="For how long a claim is exclusive unless renewed; else the app's (300).",
 )
 @click.option(
@@ -57,7 +71,7 @@ LONGEST_EXIT_S = 5.0
     default="15",
     show_default=True,
     callback=read_seconds,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="How long stopping may take; two thirds of it wait for running jobs.",
 )
 @click.option(
@@ -74,9 +88,11 @@ LONGEST_EXIT_S = 5.0
     show_default=True,
     help="Lines for people, or one JSON object a line.",
 )
+@colour_option
 def worker(
     app: str | None,
     *,
+    named_app: str | None,
     queues: tuple[str, ...] | None,
     concurrency: int,
     lease: timedelta | None,
@@ -87,13 +103,16 @@ def worker(
     """
     Run the jobs of an app's tasks until stopped.
 
-    The app is named as module:attribute, as in shop:app for the app in shop.py; else
-    by ROWLOCK_APP, else in pyproject.toml. SIGTERM and Ctrl-C stop it: it claims no
-    more, waits for what runs, and ends with 0, or with 1 where it had to leave a job
-    behind. A second Ctrl-C ends it at once.
+    The app is named as module:attribute, as in shop:app for the app in shop.py, with
+    -A before it or without; else by ROWLOCK_APP, else in pyproject.toml. SIGTERM and
+    Ctrl-C stop it: it claims no more, waits for what runs, and ends with 0, or with 1
+    where it had to leave a job behind. A second Ctrl-C ends it at once.
     """
+    if app is not None and named_app is not None and app != named_app:
+        msg = f"Two apps are named, {app} and {named_app}: a worker runs one."
+        raise UsageError(msg)
     logs.set_up(log_level, log_format)
-    found = find_app(app)
+    found = find_app(app or named_app)
     refuse_memory(found)
     # What is imported by now stays to the end. Looked at again by each collection, it
     # costs a tenth of a short job.

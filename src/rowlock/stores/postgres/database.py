@@ -14,20 +14,22 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-import psycopg
-from psycopg.conninfo import make_conninfo
-
 from rowlock._clock import Clock, SystemClock
-from rowlock._errors import OutcomeUnknown, StoreError, StoreUnavailable
+from rowlock._errors import (
+    ConfigError,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+)
 from rowlock.stores.grace import Grace
 from rowlock.stores.news import News
-from rowlock.stores.postgres import migrate, notify, sessions
+from rowlock.stores.postgres import direct, migrate, notify, sessions
 from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.bounds import Arrival, Bounds
 from rowlock.stores.postgres.claim import Claimer
@@ -74,13 +76,13 @@ class Database:
     """What runs on a database."""
 
     def __init__(self, address: Address, clock: Clock | None) -> None:
-        self.shown = address.shown
-        self.schema = address.schema
+        self.shown: str = address.shown
+        self.schema: str = address.schema
         self._address = address
         # A clock of a test is handed to every statement.
         self._given_clock = None if isinstance(clock, SystemClock) else clock
         self._clock = clock or SystemClock()
-        self.statements = statements(
+        self.statements: Mapping[str, bytes] = statements(
             address.schema, now=GIVEN_NOW if self._given_clock else SERVERS_NOW
         )
         self._forget()
@@ -93,13 +95,15 @@ class Database:
         )
         self._listener: Listener | None = None
         self._apart_tasks: set[asyncio.Task[Any]] = set()
-        self.is_open = False
+        self.is_open: bool = False
         self.identity: Row | None = None  # of the server and database, once open
-        self.grace = Grace(self._clock)
-        self.news = News(self._clock, self._sleepers_changed)
-        self.bounds = Bounds()
-        self.suspect_bounds = Bounds()
-        self.claimer = Claimer(self.bounds, self.suspect_bounds, self._clock.monotonic)
+        self.grace: Grace = Grace(self._clock)
+        self.news: News = News(self._clock, self._sleepers_changed)
+        self.bounds: Bounds = Bounds()
+        self.suspect_bounds: Bounds = Bounds()
+        self.claimer: Claimer = Claimer(
+            self.bounds, self.suspect_bounds, self._clock.monotonic
+        )
 
     async def open(self) -> None:
         """Connect and check the schema; a second time does nothing."""
@@ -124,14 +128,16 @@ class Database:
     async def read(self, run: Callable[[Session], Awaitable[R]]) -> R:
         """Run something that only reads."""
         home = await self._home()
-        return await to_its_end(self._read(self._lend(home), run))
+        loan = self._lend(home)
+        return await to_its_end(self._read(loan, run), loan)
 
     async def write(
         self, run: Callable[[Session], Awaitable[R]], *, urgent: bool = False
     ) -> R:
         """Run something that writes; `urgent`: a worker's, not a handler's."""
         home = await self._home()
-        return await to_its_end(self._write(self._lend(home, urgent=urgent), run))
+        loan = self._lend(home, urgent=urgent)
+        return await to_its_end(self._write(loan, run), loan)
 
     async def announce(
         self, run: Callable[[Session], Awaitable[Announced[R]]], *, urgent: bool = False
@@ -139,7 +145,7 @@ class Database:
         """Run something that may make jobs due, and tell of it."""
         home = await self._home()
         loan = self._lend(home, urgent=urgent)
-        return await to_its_end(self._announce(home, loan, run))
+        return await to_its_end(self._announce(home, loan, run), loan)
 
     async def _read(self, loan: Loan, run: Callable[[Session], Awaitable[R]]) -> R:
         async with loan as session:
@@ -195,9 +201,16 @@ class Database:
 
     async def connect(self) -> Session:
         """Open a connection of our own."""
-        return await sessions.connect(
-            self._address.parameters, self.statements, self._given_clock, self.shown
-        )
+        try:
+            return await sessions.connect(
+                self._address.parameters, self.statements, self._given_clock, self.shown
+            )
+        except ConfigError as error:
+            if not self.is_open:
+                raise
+            # It led here before: what the server refuses now, while somebody changes
+            # a password or restores the database, may pass, and a worker goes on.
+            raise StoreUnavailable(str(error)) from error
 
     async def apart(self, run: Callable[[Session], Awaitable[R]]) -> R | None:
         """
@@ -213,15 +226,19 @@ class Database:
 
     async def _apart(self, run: Callable[[Session], Awaitable[R]]) -> R | None:
         try:
-            session = await sessions.connect(
-                self._address.direct, self.statements, self._given_clock, self.shown
+            session = await direct.connect(
+                self._address, self.statements, self._given_clock, self.identity
             )
             try:
                 return await run(session)
             finally:
                 await session.close()
         except (StoreUnavailable, OutcomeUnknown) as error:
-            _log.debug("store.apart", extra={"rowlock": {"error": str(error)}})
+            _log.warning(
+                "What takes its time waits for the next pruning, or the history grows:"
+                " %s",
+                error,
+            )
             return None
 
     async def close(self) -> None:
@@ -259,9 +276,10 @@ class Database:
             return
         with self._lock:
             if self.is_open and (self._listener is None or not self._listener.is_live):
-                self._listener = Listener(
-                    self._connect_to_listen, self._heard, self.news.tell
+                connect = partial(
+                    direct.listen, self._address, self.statements, self.identity
                 )
+                self._listener = Listener(connect, self._heard, self.news.tell)
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""
@@ -293,19 +311,6 @@ class Database:
             with self._lock:
                 self._homes[loop] = home
         return home
-
-    def _connect_to_listen(self) -> psycopg.Connection[Row]:
-        connection = psycopg.Connection[Row].connect(
-            make_conninfo(**self._address.direct, client_encoding="utf8"),
-            autocommit=True,
-        )
-        try:
-            connection.execute(self.statements["session"])
-            connection.execute(self.statements["listen"])
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def _heard(self, payload: str | None) -> None:
         self.hear(None if payload is None else notify.read(payload))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
+from rowlock._errors import StoreUnavailable
 from rowlock._job import NewJob
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Arrival, Line
@@ -27,6 +28,9 @@ NOTHING = Added((), ())
 # Of one statement: characters of payloads, and jobs. An array holds 1 GB at most.
 LARGEST = 64 * 2**20
 MOST = 10_000
+
+# Of a statement, where the holder of a key was changed while it waited.
+TRIES = 3
 
 R = TypeVar("R")
 
@@ -51,15 +55,19 @@ async def _enqueue_apart(session: Session, jobs: Sequence[NewJob]) -> Added:
 
 
 async def _enqueue(session: Session, jobs: Sequence[NewJob]) -> Added:
-    parts = portions(jobs, _size)
-    found = [
-        added(jobs, await session.run(operation(jobs), **values(jobs)))
-        for jobs in parts
-    ]
+    found = [await _add(session, part) for part in portions(jobs, _size)]
     return Added(
         tuple(job_id for part in found for job_id in part.answer),
         tuple(arrival for part in found for arrival in part.arrivals),
     )
+
+
+async def _add(session: Session, jobs: Sequence[NewJob]) -> Added:
+    for _ in range(TRIES):
+        found = await session.run(operation(jobs), **values(jobs))
+        if (it := added(jobs, found)) is not None:
+            return it
+    raise holders_change()
 
 
 def _size(job: NewJob) -> int:
@@ -102,10 +110,24 @@ def values(jobs: Sequence[NewJob]) -> dict[str, str | None]:
     }
 
 
-def added(jobs: Sequence[NewJob], found: Sequence[Row]) -> Added:
-    """Read what the statement answered."""
+def added(jobs: Sequence[NewJob], found: Sequence[Row]) -> Added | None:
+    """
+    Read what the statement answered.
+
+    None: the holder of a key was changed meanwhile, so nothing was added; try again.
+    """
     ((now, ids),) = found
+    if ids is None:
+        return None
     return Added(tuple(ids), _arrivals(jobs, ids, now))
+
+
+def holders_change() -> StoreUnavailable:
+    """Say that every try met a holder which somebody else had just changed."""
+    return StoreUnavailable(
+        "The jobs that hold these idempotency keys are changed all the time: nothing"
+        " was written, try again."
+    )
 
 
 def _arrivals(

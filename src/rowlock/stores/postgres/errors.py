@@ -7,6 +7,7 @@ user must correct; SchemaMismatch a schema that isn't ours; StoreError the rest.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from psycopg import errors as pg
@@ -79,10 +80,13 @@ _WRONG = {
     "password authentication failed": "refuses the user or the password: correct"
     " them in the URL",
     "no password supplied": "wants a password: give it in the URL, or in PGPASSWORD",
-    "pg_hba.conf": "refuses this user from this host: correct the URL, or the"
+    r"pg_hba\.conf": "refuses this user from this host: correct the URL, or the"
     " server's pg_hba.conf",
-    'role "': "doesn't know this user: correct it in the URL",
-    'database "': "isn't there: correct the URL, or run createdb",
+    "is not permitted to log in": "doesn't let this user in: ALTER ROLE ... LOGIN",
+    "permission denied for database": "doesn't let this user in: GRANT CONNECT on it",
+    # Or a limit on connections, which names the role or the database too, would be one.
+    r'role ".*" does not exist': "doesn't know this user: correct it in the URL",
+    r'database ".*" does not exist': "isn't there: correct the URL, or run createdb",
     "certificate": "couldn't prove who it is: correct sslmode and sslrootcert",
     "does not support SSL": "has no TLS: correct sslmode in the URL",
     "invalid connection option": "can't be reached with these options: correct the URL",
@@ -100,6 +104,13 @@ def translate(
 
     `is_over`: the connection ended with it; `commits`: while a commit was under way.
     """
+    if isinstance(error, pg.IdleInTransactionSessionTimeout):
+        return StoreUnavailable(
+            f"The database {shown} ended a transaction that stood still, since"
+            " something blocked the event loop: nothing was written, try again. Call"
+            " what blocks, such as a synchronous driver, in a thread"
+            f" (asyncio.to_thread). ({told(error)})"
+        )
     # libpq's own errors have no state.
     if is_over or (
         error.sqlstate is None
@@ -109,8 +120,26 @@ def translate(
     return _refused(error, shown)
 
 
+def is_stale(error: pg.Error) -> bool:
+    """
+    Say whether a prepared statement no longer holds, on this connection.
+
+    A migration changed the type of a column, or somebody discarded it: a pooler.
+    """
+    # One SQLSTATE for all that isn't supported; the server's texts are translated.
+    return (
+        isinstance(error, pg.InvalidSqlStatementName)
+        or error.diag.source_function == "RevalidateCachedQuery"
+    )
+
+
 def _refused(error: pg.Error, shown: str) -> RowlockError:
     """Say why the server refused a statement."""
+    if is_stale(error):
+        return StoreUnavailable(
+            f"A statement was prepared before {shown} was migrated: nothing was"
+            f" written, try again. ({told(error)})"
+        )
     # A row that breaks a CHECK names it.
     if isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None:
         return NoPartition(
@@ -151,13 +180,22 @@ def _broken(error: pg.Error, shown: str, *, commits: bool) -> StoreError:
     )
 
 
+def partly(error: StoreError) -> OutcomeUnknown:
+    """Say that an operation failed after a part of it was committed."""
+    return OutcomeUnknown(
+        "A part of this was written before it failed: claim, renew and finish are safe"
+        " to repeat, as are the operators' verbs; an enqueue only with an idempotency"
+        f" key. ({error})"
+    )
+
+
 def translate_connecting(error: pg.Error, shown: str) -> RowlockError:
     """Say why no connection could be made."""
     text = str(error)
     if isinstance(error, pg.InterfaceError):
         return ConfigError(f"The database {shown} can't be reached from here: {text}")
     for part, what in _WRONG.items():
-        if part in text:
+        if re.search(part, text):
             return ConfigError(f"The database {shown} {what}. ({told(error)})")
     return StoreUnavailable(
         f"The database {shown} is out of reach: check that it runs, and the host and"

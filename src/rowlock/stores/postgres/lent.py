@@ -2,12 +2,15 @@
 Enqueueing on a connection that the caller lends: psycopg's own.
 
 It joins the caller's transaction, begins one where the connection would, and commits by
-itself only where the connection is in autocommit. The notification is a part of it.
+itself only where the connection is in autocommit. The notification is a part of it; in
+autocommit it follows, and as it tells of what is written, no failure of it is told.
+Answers are asked for in binary, which no DateStyle and no loader for text changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -49,17 +52,27 @@ class PostgresLent:
         self._check(connection)
         if not jobs:
             return ()
+        commits = False
         try:
             async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
                 if connection not in self._checked:
-                    await cursor.execute(*self._statement("identity"))
+                    await cursor.execute(*self._statement("identity"), binary=True)
                     self._check_identity(connection, await cursor.fetchall())
-                await cursor.execute(*self._adding(jobs), prepare=False)
-                added = enqueueing.added(jobs, await cursor.fetchall())
+                commits = _commits(connection)
+                for _ in range(enqueueing.TRIES):
+                    await cursor.execute(
+                        *self._adding(jobs), prepare=False, binary=True
+                    )
+                    added = enqueueing.added(jobs, await cursor.fetchall())
+                    if added is not None:
+                        break
+                else:
+                    raise enqueueing.holders_change()
                 if added.arrivals:
-                    await cursor.execute(*self._telling(added), prepare=False)
+                    with suppress(psycopg.Error) if commits else nullcontext():
+                        await cursor.execute(*self._telling(added), prepare=False)
         except psycopg.Error as error:
-            raise self._translated(error, connection) from error
+            raise self._translated(error, connection, commits=commits) from error
         # Due once the caller commits, of which the notification tells us too.
         return added.answer
 
@@ -78,17 +91,25 @@ class PostgresLent:
         self._check(connection)
         if not jobs:
             return ()
+        commits = False
         try:
             with Cursor(connection, row_factory=tuple_row) as cursor:
                 if connection not in self._checked:
-                    cursor.execute(*self._statement("identity"))
+                    cursor.execute(*self._statement("identity"), binary=True)
                     self._check_identity(connection, cursor.fetchall())
-                cursor.execute(*self._adding(jobs), prepare=False)
-                added = enqueueing.added(jobs, cursor.fetchall())
+                commits = _commits(connection)
+                for _ in range(enqueueing.TRIES):
+                    cursor.execute(*self._adding(jobs), prepare=False, binary=True)
+                    added = enqueueing.added(jobs, cursor.fetchall())
+                    if added is not None:
+                        break
+                else:
+                    raise enqueueing.holders_change()
                 if added.arrivals:
-                    cursor.execute(*self._telling(added), prepare=False)
+                    with suppress(psycopg.Error) if commits else nullcontext():
+                        cursor.execute(*self._telling(added), prepare=False)
         except psycopg.Error as error:
-            raise self._translated(error, connection) from error
+            raise self._translated(error, connection, commits=commits) from error
         # Due once the caller commits, of which the notification tells us too.
         return added.answer
 
@@ -124,7 +145,9 @@ class PostgresLent:
     def _telling(self, added: Added) -> tuple[bytes, Mapping[str, str | None]]:
         return self._statement("notify", payload=notify.write(added.arrivals))
 
-    def _translated(self, error: psycopg.Error, connection: Lendable) -> Exception:
+    def _translated(
+        self, error: psycopg.Error, connection: Lendable, *, commits: bool
+    ) -> Exception:
         # Of the caller's own transaction, whose author may be waiting for just these.
         if isinstance(
             error,
@@ -132,8 +155,16 @@ class PostgresLent:
         ):
             return error
         return errors.translate(
-            error, self._database.shown, is_over=connection.closed, commits=False
+            error, self._database.shown, is_over=connection.closed, commits=commits
         )
+
+
+def _commits(connection: Lendable) -> bool:
+    """Say whether the next statement is a transaction of its own (law 15)."""
+    return (
+        connection.autocommit
+        and connection.pgconn.transaction_status == TransactionStatus.IDLE
+    )
 
 
 def _wrong_kind(connection: object) -> WrongConnection:

@@ -20,6 +20,8 @@ from collections.abc import Callable
 
 import psycopg
 
+from rowlock._errors import StoreUnavailable
+
 _log = logging.getLogger("rowlock.store")
 
 SOONEST = 0.1  # seconds before it connects again; doubled each time
@@ -77,7 +79,7 @@ class Listener:
                         if not self._is_over:
                             self._hear(None)
                         self._read(connection)
-                except psycopg.Error as error:
+                except (psycopg.Error, StoreUnavailable) as error:
                     failures += 1
                     _tell(error, failures)
                     self._wake_sleepers()
@@ -106,7 +108,7 @@ class Listener:
             self._woken.settimeout(None)
 
 
-def _tell(error: psycopg.Error, failures: int) -> None:
+def _tell(error: Exception, failures: int) -> None:
     _log.debug("store.listen", extra={"rowlock": {"error": str(error)}})
     if failures == UNUSUAL:
         _log.warning(

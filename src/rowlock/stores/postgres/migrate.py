@@ -188,7 +188,7 @@ async def _not_the_owner(
     user = session.connection.info.user
     owner = await _owner(session)
     if owner is None:
-        allowed = session.text("allow").replace("{user}", quoted(user))
+        allowed = written("allow", schema).replace("{user}", quoted(user))
         return ConfigError(
             f"The user {user} may not make the schema {quoted(schema)} in {shown}: have"
             f" the database's owner run `{allowed}` first, or what `rowlock migrate"

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from rowlock._errors import StoreUnavailable
+from rowlock._errors import StoreError, StoreUnavailable
+from rowlock.stores.postgres import errors
 from rowlock.stores.postgres.sessions import Session
 
 R = TypeVar("R")
@@ -62,6 +63,10 @@ class Pool:
         except BaseException:
             self._leave()
             raise
+
+    def forgo(self) -> None:
+        """End a loan that never began."""
+        self._leave()
 
     def leave(self, session: Session) -> None:
         """End a loan."""
@@ -146,7 +151,7 @@ class Pool:
 
     def _give_back(self, session: Session) -> None:
         self._used.discard(session)
-        if session.is_usable:
+        if session.is_usable and not session.is_stale:
             self._idle.append(session)
         else:
             self._count -= 1
@@ -161,9 +166,9 @@ class Pool:
                 return
 
 
-async def to_its_end(call: Coroutine[object, object, R]) -> R:
+async def to_its_end(call: Coroutine[object, object, R], loan: Loan) -> R:
     """
-    Run a call that goes on where its caller is cancelled.
+    Run a call, with its loan, that goes on where its caller is cancelled.
 
     psycopg would have the server cancel the statement, on a connection made for it:
     the caller would wait for that, and in an outage for a long time.
@@ -171,6 +176,9 @@ async def to_its_end(call: Coroutine[object, object, R]) -> R:
     task = asyncio.get_running_loop().create_task(call)
     _running.add(task)
     task.add_done_callback(_has_ended)
+    # Cancelled in the moment of its making, as by who cancels all tasks, it never
+    # enters the loan, and a close would wait for its end.
+    task.add_done_callback(lambda _: loan.forgo())
     return await asyncio.shield(task)
 
 
@@ -192,18 +200,36 @@ class Loan:
     No generator: the last ones are lent while the loop ends those.
     """
 
-    __slots__ = ("_pool", "_session", "_urgent")
+    __slots__ = ("_is_entered", "_pool", "_session", "_urgent")
 
     def __init__(self, pool: Pool, *, urgent: bool) -> None:
         self._pool = pool
         self._urgent = urgent
+        self._is_entered = False
+
+    def forgo(self) -> None:
+        """End a loan that never began."""
+        if not self._is_entered:
+            self._is_entered = True
+            self._pool.forgo()
 
     async def __aenter__(self) -> Session:
+        self._is_entered = True
         self._session = await self._pool.enter(urgent=self._urgent)
+        self._session.has_written = False
         return self._session
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: object,
+    ) -> None:
+        has_written = self._session.has_written
         self._pool.leave(self._session)
+        # A first transaction may be through when a second one fails: law 15.
+        if has_written and isinstance(error, StoreError):
+            raise errors.partly(error) from error
 
 
 def closed(shown: str) -> StoreUnavailable:

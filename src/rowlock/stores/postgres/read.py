@@ -6,22 +6,24 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from operator import itemgetter
 
 from rowlock._job import Claim, Job, Status
-from rowlock._store import Filter, Page, QueueStats, Stats
+from rowlock._store import Filter, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.sessions import Row, Session
 
-# Where jobs of a status may be: finished ones stay behind in the first where a
-# caller's transaction completed them and met no partition.
-_IN_LIVE = frozenset(Status)
+# Statuses of jobs that may be in the history; any may be among the live ones, where a
+# caller's transaction completed a job and met no partition.
 _IN_HISTORY = frozenset({Status.SUCCEEDED, Status.CANCELLED})
 
 
 async def get(session: Session, ids: Sequence[int]) -> tuple[Job, ...]:
     """Read jobs by id, in the order given; missing ids are left out."""
-    found = await session.run("get", ids=rows.numbers(list(ids)))
+    return _jobs(ids, await session.run("get", ids=rows.numbers(ids)))
+
+
+def _jobs(ids: Sequence[int], found: Sequence[Row]) -> tuple[Job, ...]:
     by_id = {row[0]: row for row in found}
     return tuple(rows.job(by_id[job_id]) for job_id in ids if job_id in by_id)
 
@@ -30,6 +32,27 @@ async def list_jobs(
     session: Session, where: Filter, *, after: int | None, limit: int
 ) -> Page:
     """Read a page of jobs that fit, newest first."""
+    async with session.reading():
+        # One more tells whether another page follows.
+        found = await _search(session, where, after, limit + 1)
+        ids = found[:limit]
+        read = await session.run("get", ids=rows.numbers(ids))
+    # Outside: a transaction of ours that stands still is ended.
+    jobs = _jobs(ids, read)
+    return Page(jobs=jobs, after=jobs[-1].id if jobs and len(found) > limit else None)
+
+
+async def search(
+    session: Session, where: Filter, *, after: int | None, limit: int
+) -> tuple[int, ...]:
+    """Give the ids of jobs that fit, newest first, and read none of them."""
+    async with session.reading():
+        return await _search(session, where, after, limit)
+
+
+async def _search(
+    session: Session, where: Filter, after: int | None, limit: int
+) -> tuple[int, ...]:
     values = {
         "ids": None if where.ids is None else rows.numbers(where.ids),
         "status": where.status,
@@ -38,18 +61,13 @@ async def list_jobs(
         "idempotency_key": where.idempotency_key,
         "age": None if where.older_than is None else str(rows.micros(where.older_than)),
         "after": None if after is None else str(after),
-        # One more tells whether another page follows.
-        "limit": str(limit + 1),
+        "limit": str(limit),
     }
-    pages: list[list[Row]] = []
-    async with session.reading():
-        if where.status is None or where.status in _IN_LIVE:
-            pages.append(await session.run("list_live", **values))
-        if where.status is None or where.status in _IN_HISTORY:
-            pages.append(await session.run("list_history", **values))
-    found = list(islice(merge(*pages, key=lambda row: -row[0]), limit + 1))
-    jobs = tuple(rows.job(row) for row in found[:limit])
-    return Page(jobs=jobs, after=jobs[-1].id if jobs and len(found) > limit else None)
+    found = await session.run("search_live", **values)
+    if where.status is None or where.status in _IN_HISTORY:
+        older = await session.run("search_history", **values)
+        found = list(merge(found, older, key=itemgetter(0), reverse=True))[:limit]
+    return tuple(job_id for (job_id,) in found)
 
 
 async def lost(
@@ -67,6 +85,7 @@ async def stats(session: Session) -> Stats:
     """Count jobs by queue and status, and name live workers and pauses."""
     async with session.reading():
         found = await session.run("counts")
+        tasks = await session.run("due_tasks")
         workers = await session.run("live_workers")
         pauses = await session.run("pausing")
     counts: defaultdict[str, defaultdict[Status, int]] = defaultdict(
@@ -90,4 +109,5 @@ async def stats(session: Session) -> Stats:
         queues=tuple(queues),
         workers=tuple(rows.worker(row) for row in workers if row[1] is not None),
         pauses=tuple(rows.pause(row) for row in pauses),
+        tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
     )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from psycopg import sql
 
+from rowlock._durations import iso
 from rowlock._errors import StoreUnavailable
 from rowlock._store import Retention
 from rowlock.stores.postgres import rows
@@ -99,7 +100,7 @@ async def _name_the_reader(session: Session, day: Day, shown: str) -> None:
             application or "",
             f"from {client}" if client else "",
             state or "",
-            f"its transaction began at {rows.iso(since)}" if since else "",
+            f"its transaction began at {iso(since)}" if since else "",
         ]
         who = f"session {pid} ({', '.join(filter(None, told))})"
     _log.warning(

@@ -96,11 +96,6 @@ def clean(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def iso(instant: datetime) -> str:
-    """Write an instant as `errors` has it."""
-    return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
 def claim(row: Row) -> Claim:
     """Read what `claim.sql`, `lost.sql` and `lost_of_worker.sql` answer."""
     return Claim(

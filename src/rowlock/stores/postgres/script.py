@@ -15,7 +15,7 @@ _HEADER = """\
 -- It is one transaction. Where another is in its way it gives up at once, and
 -- nothing has happened: run it again.
 SET client_encoding = 'UTF8';
-BEGIN;
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 """
 
 

@@ -8,10 +8,12 @@ same one whatever numbers it is given, and is planned once a connection.
 from __future__ import annotations
 
 import contextlib
+import re
 import select
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import psycopg
@@ -91,6 +93,11 @@ class Session:
         self._shown = shown
         # Kept, since they know how to read their statement's columns.
         self._cursors: dict[bytes, AsyncCursor[Row]] = {}
+        # Whether what is prepared on it no longer holds: there is no other cure than a
+        # new connection.
+        self.is_stale = False
+        # Whether something was committed since this session was lent.
+        self.has_written = False
         self._has_news = _watch(connection.pgconn.socket)
 
     @property
@@ -124,7 +131,7 @@ class Session:
     ) -> list[Row]:
         """Run a text that is no statement of ours; without values it may be several."""
         connection = self.connection
-        is_alone = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        commits = statement == _COMMIT or (self.is_usable and _writes(statement))
         cursor = self._cursors.pop(statement, None) or connection.cursor()
         try:
             await cursor.execute(statement, values, prepare=values is not None)
@@ -136,12 +143,14 @@ class Session:
             except psycopg.DataError:
                 rows = self._read_leniently(result)
         except psycopg.Error as error:
+            self.is_stale |= errors.is_stale(error)
             raise errors.translate(
                 error,
                 self._shown,
                 is_over=connection.closed,
-                commits=is_alone or statement == _COMMIT,
+                commits=commits,
             ) from error
+        self.has_written |= commits
         # A cursor keeps its last result, and with it the payloads.
         if len(rows) <= MOST_KEPT_ROWS:
             self._cursors[statement] = cursor
@@ -184,6 +193,18 @@ class Session:
 
 
 _COMMIT = b"COMMIT"
+_WRITING = re.compile(rb"\b(INSERT|DELETE|(?<!FOR )UPDATE)\b")
+
+
+@lru_cache(maxsize=256)
+def _writes(statement: bytes) -> bool:
+    """
+    Say whether a statement writes a row.
+
+    A connection that breaks in another leaves nothing unknown: an enqueue whose BEGIN
+    was lost can be tried again, without a key too.
+    """
+    return _WRITING.search(statement) is not None
 
 
 async def connect(

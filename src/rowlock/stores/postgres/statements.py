@@ -8,6 +8,7 @@ clock, or a parameter where a test moves the time.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -42,12 +43,9 @@ def text_of(migration: Migration, schema: str) -> str:
 
 def written(operation: str, schema: str, **values: str) -> str:
     """Write a statement with its values in it, for whoever runs it elsewhere."""
-    text = _fill(
-        _sql.statements(PACKAGE)[operation], _slots(schema) | {"{now}": SERVERS_NOW}
-    )
-    return _fill(
-        text, {f"%({name})s": _literal(value) for name, value in values.items()}
-    )
+    slots = _slots(schema) | {"{now}": SERVERS_NOW}
+    slots |= {f"%({name})s": _literal(value) for name, value in values.items()}
+    return _fill(_sql.statements(PACKAGE)[operation], slots)
 
 
 def quoted(name: str) -> str:
@@ -78,6 +76,6 @@ def _literal(text: str) -> str:
 
 
 def _fill(text: str, slots: Mapping[str, str]) -> str:
-    for slot, value in slots.items():
-        text = text.replace(slot, value)
-    return text
+    # At once: a schema may be called what is a slot itself.
+    slot = re.compile("|".join(map(re.escape, slots)))
+    return slot.sub(lambda found: slots[found[0]], text)

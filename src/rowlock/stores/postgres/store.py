@@ -115,6 +115,11 @@ class PostgresStore:
         async with self._apart() as session:
             return await migrate.script(session, schema, self.url, roles)
 
+    async def drop(self) -> None:
+        """Drop the schema with everything in it, as a test does with its own."""
+        async with self._apart() as session:
+            await session.run("drop_schema")
+
     @asynccontextmanager
     async def _apart(self) -> AsyncIterator[Session]:
         """Open a connection for what is done once."""
@@ -256,8 +261,20 @@ class PostgresStore:
             partial(read.list_jobs, where=where, after=after, limit=limit)
         )
 
+    async def search(
+        self, where: Filter, *, after: int | None = None, limit: int
+    ) -> Sequence[int]:
+        """Give the ids of jobs that fit; see `Store.search`."""
+        return await self._database.read(
+            partial(read.search, where=where, after=after, limit=limit)
+        )
+
     async def register(
-        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+        self,
+        worker: WorkerInfo | None,
+        tasks: Sequence[TaskInfo],
+        *,
+        stopped: bool = False,
     ) -> None:
         """Tell operators of this worker and its tasks; see `Store.register`."""
         await self._database.write(

@@ -64,34 +64,37 @@ async def _prune(session: Session, retention: Retention, limit: int) -> Upkept:
 
 
 async def register(
-    session: Session, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool
+    session: Session,
+    worker: WorkerInfo | None,
+    tasks: Sequence[TaskInfo],
+    *,
+    stopped: bool,
 ) -> None:
     """Show a worker and its tasks to operators, or that it has stopped."""
     async with session.transaction():
-        await _register(session, worker, tasks, stopped=stopped)
+        if worker is not None:
+            await _register(session, worker, stopped=stopped)
+        if tasks:
+            await session.run(
+                "add_tasks",
+                names=rows.texts([task.name for task in tasks]),
+                queues=rows.texts([task.queue for task in tasks]),
+                defaults=rows.texts([rows.to_json(task.defaults) for task in tasks]),
+            )
 
 
-async def _register(
-    session: Session, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool
-) -> None:
+async def _register(session: Session, worker: WorkerInfo, *, stopped: bool) -> None:
     if stopped:
         await session.run("drop_worker", id=worker.id)
-    else:
-        await session.run(
-            "add_worker",
-            id=worker.id,
-            host=worker.host,
-            pid=str(worker.pid),
-            version=worker.version,
-            tasks=rows.texts(worker.tasks),
-            queues=None if worker.queues is None else rows.texts(worker.queues),
-            concurrency=str(worker.concurrency),
-            lease=str(rows.micros(worker.lease)),
-        )
-    if tasks:
-        await session.run(
-            "add_tasks",
-            names=rows.texts([task.name for task in tasks]),
-            queues=rows.texts([task.queue for task in tasks]),
-            defaults=rows.texts([rows.to_json(task.defaults) for task in tasks]),
-        )
+        return
+    await session.run(
+        "add_worker",
+        id=worker.id,
+        host=worker.host,
+        pid=str(worker.pid),
+        version=worker.version,
+        tasks=rows.texts(worker.tasks),
+        queues=None if worker.queues is None else rows.texts(worker.queues),
+        concurrency=str(worker.concurrency),
+        lease=str(rows.micros(worker.lease)),
+    )

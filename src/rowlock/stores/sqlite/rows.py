@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Row: TypeAlias = tuple[Any, ...]  # what sqlite3 gives; the statement says what is in it
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# With room for a lease or a timeout to be added.
+_LATE = datetime(9998, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -37,8 +39,13 @@ def to_span(duration: timedelta) -> int:
 
 @lru_cache(maxsize=1024)  # the jobs of a batch share most of theirs
 def instant(micros: int) -> datetime:
-    """Read an instant."""
-    return _EPOCH + timedelta(microseconds=micros)
+    """Read an instant; what a hand has written there that is none, as a late one."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except (TypeError, OverflowError):
+        # A text, which SQLite sorts after every number, or a year past Python's. One
+        # row must not fail the claim or the page that it is in.
+        return _LATE
 
 
 def maybe_instant(micros: int | None) -> datetime | None:
@@ -160,7 +167,7 @@ def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON, of the column's own 
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (RecursionError, ValueError):
         # One row must not fail the claim or the page that it is in.
         return text
 

@@ -249,13 +249,17 @@ class SQLiteStore:
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
     ) -> Sequence[int]:
-        """Give the ids of jobs that fit; see `Searchable.search`."""
+        """Give the ids of jobs that fit; see `Store.search`."""
         return await self._database.read(
             partial(read.search, where=where, after=after, limit=limit)
         )
 
     async def register(
-        self, worker: WorkerInfo, tasks: Sequence[TaskInfo], *, stopped: bool = False
+        self,
+        worker: WorkerInfo | None,
+        tasks: Sequence[TaskInfo],
+        *,
+        stopped: bool = False,
     ) -> None:
         """Tell operators of this worker and its tasks; see `Store.register`."""
         await self._database.write(

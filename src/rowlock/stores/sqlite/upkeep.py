@@ -43,31 +43,14 @@ def prune(
 def register(
     connection: sqlite3.Connection,
     now: int,
-    worker: WorkerInfo,
+    worker: WorkerInfo | None,
     tasks: Sequence[TaskInfo],
     *,
     stopped: bool,
 ) -> None:
     """Show a worker and its tasks to operators, or that it has stopped."""
-    if stopped:
-        connection.execute(SQL["drop_worker"], {"id": worker.id})
-    else:
-        connection.execute(
-            SQL["add_worker"],
-            {
-                "id": worker.id,
-                "host": worker.host,
-                "pid": worker.pid,
-                "version": worker.version,
-                "tasks": rows.to_json(list(worker.tasks)),
-                "queues": (
-                    None if worker.queues is None else rows.to_json(list(worker.queues))
-                ),
-                "concurrency": worker.concurrency,
-                "lease": rows.to_span(worker.lease),
-                "now": now,
-            },
-        )
+    if worker is not None:
+        _register(connection, now, worker, stopped=stopped)
     connection.executemany(
         SQL["add_task"],
         [
@@ -79,4 +62,28 @@ def register(
             }
             for task in tasks
         ],
+    )
+
+
+def _register(
+    connection: sqlite3.Connection, now: int, worker: WorkerInfo, *, stopped: bool
+) -> None:
+    if stopped:
+        connection.execute(SQL["drop_worker"], {"id": worker.id})
+        return
+    connection.execute(
+        SQL["add_worker"],
+        {
+            "id": worker.id,
+            "host": worker.host,
+            "pid": worker.pid,
+            "version": worker.version,
+            "tasks": rows.to_json(list(worker.tasks)),
+            "queues": (
+                None if worker.queues is None else rows.to_json(list(worker.queues))
+            ),
+            "concurrency": worker.concurrency,
+            "lease": rows.to_span(worker.lease),
+            "now": now,
+        },
     )

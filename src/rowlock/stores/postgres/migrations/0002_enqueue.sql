@@ -176,11 +176,12 @@ END
 $function$;
 
 -- Adds a job, unless an unfinished one of its task holds the key: then the answer is
--- null (laws 1, 2, 10). What isn't given is the task's own as workers have told it, and
--- of a task that none has brought yet, Rowlock's. Whoever listens is told when the caller
--- commits.
+-- null (laws 1, 2, 10). What isn't given is the task's own as apps and workers have told
+-- it, and of a task that none has brought yet, Rowlock's. Whoever listens is told when the
+-- caller commits.
 -- A holder of the key that was not started in time is cancelled where it stands; upkeep
--- moves it to the history. Waits where another transaction is adding the same key.
+-- moves it to the history. Waits where another transaction is adding the same key, or
+-- has such a holder: it may yet roll back.
 CREATE FUNCTION {schema}.enqueue(
     task text,
     payload text DEFAULT '{}',
@@ -251,7 +252,7 @@ BEGIN
         (moment AT TIME ZONE 'UTC' + enqueue.delay) AT TIME ZONE 'UTC',
         moment
     );
-    -- Again where somebody else was expiring the holder, and then rolled back.
+    -- Again where the holder was changed while we waited.
     FOR try IN 1..3 LOOP
         IF enqueue.idempotency_key IS NOT NULL THEN
             UPDATE {schema}.live
@@ -272,7 +273,7 @@ BEGIN
                         AND holder.expires_at <= moment
                     ) IS TRUE
                 LIMIT 1
-                FOR UPDATE SKIP LOCKED
+                FOR UPDATE
             ));
         END IF;
         INSERT INTO {schema}.live AS job (

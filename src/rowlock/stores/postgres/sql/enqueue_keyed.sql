@@ -2,10 +2,12 @@
 -- it (law 10). Answers the store's now and the ids, in the order given, null for a
 -- duplicate (law 1). Needs live_unfinished_keys, whose condition is repeated here.
 -- A holder that was not started in time will never run: it is cancelled first, and moves
--- to the history (law 12); the insert reads of it, or it would come first.
--- Locks the keys in sorted order, so that two batches can't block each other; waits
--- where another transaction is adding one of them. Ids follow the order given, whatever
--- that of the keys.
+-- to the history (law 12); the insert reads of it, or it would come first. One that was
+-- changed while we waited is there in a form that this snapshot hasn't: then nothing is
+-- added, and instead of ids the answer is null: to be run again.
+-- Locks the holders and then the keys, each in sorted order, so that two batches can't
+-- block each other; waits where another transaction is adding one of them, or has such a
+-- holder: it may yet roll back. Ids follow the order given, whatever that of the keys.
 WITH job AS MATERIALIZED (
     SELECT job.*, nextval({ids}) AS id
     FROM unnest(
@@ -36,7 +38,7 @@ late AS MATERIALIZED (
             AND (live.status = 'pending' AND attempts = 0 AND expires_at <= {now})
                 IS TRUE
         LIMIT 1
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE
     ) AS holder
 ),
 gone AS (
@@ -71,7 +73,7 @@ added AS (
         job.queue, job.task, job.backoff, coalesce(job.meta, '{}'), job.payload,
         job.idempotency_key
     FROM job
-    WHERE (SELECT count(*) FROM gone) >= 0
+    WHERE (SELECT count(*) FROM gone) = (SELECT count(*) FROM late)
     ORDER BY job.task COLLATE "C", job.idempotency_key COLLATE "C", job.place
     ON CONFLICT (task, idempotency_key)
     WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running')
@@ -80,5 +82,7 @@ added AS (
 )
 SELECT
     {now},
-    array_agg(CASE WHEN id IN (SELECT id FROM added) THEN id END ORDER BY place)
+    CASE WHEN (SELECT count(*) FROM gone) = (SELECT count(*) FROM late)
+        THEN array_agg(CASE WHEN id IN (SELECT id FROM added) THEN id END ORDER BY place)
+    END
 FROM job;

@@ -3,7 +3,8 @@
 SELECT
     id, claims, task, queue, priority, attempts, failures, losses, max_attempts,
     timeout, backoff, idempotency_key, worker, alone, abandoned, state, run_at,
-    created_at, started_at, leased_until, cancel_requested_at, payload
+    created_at, coalesce(started_at, updated_at), leased_until, cancel_requested_at,
+    payload
 FROM {schema}.live
 WHERE status = 'running' AND worker = %(worker)s::text
 LIMIT %(limit)s::bigint;

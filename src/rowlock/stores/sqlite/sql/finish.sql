@@ -1,5 +1,6 @@
 -- Writes what a claim ended as, if it still holds its job (law 6). Under the write
--- lock. The caller has applied law 21 to the status.
+-- lock. The caller has applied law 21 to the status. A `meta` that a hand has broken is
+-- replaced, or it would undo the batch that it is in.
 UPDATE rowlock_rows
 SET
     status = :status,
@@ -15,6 +16,10 @@ SET
     alone = 0,
     abandoned = 0,
     result = :result,
-    meta = CASE WHEN :meta IS NULL THEN meta ELSE json_patch(meta, :meta) END,
+    meta = CASE
+        WHEN :meta IS NULL THEN meta
+        WHEN json_valid(meta) THEN json_patch(meta, :meta)
+        ELSE :meta
+    END,
     updated_at = :now
 WHERE id = :id AND claims = :claim AND status = 'running';

@@ -1,12 +1,8 @@
--- Unfinished jobs and dead letters that fit, newest first, below an id. What is null
--- does not restrict; planned with its parameters known, so that what they leave out is
--- not read. Locks nothing.
-SELECT
-    id, queue, task, status, priority, run_at, expires_at, claims, attempts, failures,
-    losses, max_attempts, timeout, backoff, idempotency_key, leased_until, worker,
-    cancel_requested_at, last_error, created_at, started_at, finished_at, updated_at,
-    progress, meta, errors, state, result, payload
-FROM {schema}.live
+-- Ids of finished jobs that fit, newest first, below an id. What is null does not
+-- restrict; planned with its parameters known, so that what they leave out is not read,
+-- and no row's payload in any case. Locks nothing.
+SELECT id
+FROM {schema}.history
 WHERE (%(after)s::bigint IS NULL OR id < %(after)s::bigint)
     AND (%(ids)s::bigint[] IS NULL OR id = ANY (%(ids)s::bigint[]))
     AND (%(status)s::text IS NULL OR status = %(status)s::text)

@@ -1,13 +1,13 @@
-"""
-What a test needs: a clock that is moved.
-
-It is public, since users' tests need the same as ours.
-"""
+"""A clock that stands still until it is moved."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+
+from rowlock._durations import to_instant
+
+_SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class FakeClock:
@@ -24,7 +24,7 @@ class FakeClock:
     """
 
     def __init__(self, now: datetime | None = None) -> None:
-        self._now = now or datetime(2026, 1, 1, tzinfo=UTC)
+        self._now = to_instant(now, "now=") if now else _SOME_DAY
         self._monotonic = 0.0
         self._listeners: list[Callable[[], None]] = []
 

@@ -1,0 +1,139 @@
+"""`rowlock tasks`: which there are, who runs them, and pausing them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+
+import click
+
+from rowlock._app import App
+from rowlock._store import Pause, Stats
+from rowlock.cli import completion
+from rowlock.cli.database import opened
+from rowlock.cli.documents import Output
+from rowlock.cli.parameters import (
+    Place,
+    output_options,
+    place_options,
+    read_name,
+)
+from rowlock.cli.pauses import pause_of, pause_options, print_pause, print_resume, until
+from rowlock.cli.table import Cell, Column, print_table
+
+COLUMNS = (
+    Column("TASK", may_shrink=True),
+    Column("DUE", is_number=True),
+    Column("WORKERS", is_number=True),
+    Column("PAUSED", may_shrink=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A task: its jobs that are due, the live workers that have it, its pause."""
+
+    task: str
+    due: int
+    workers: int
+    paused: Pause | None
+
+
+@click.group(epilog="Example: rowlock tasks pause send_receipt --for 10m")
+def tasks() -> None:
+    """List the tasks, pause and resume them."""
+
+
+@tasks.command(
+    "list",
+    epilog="Example: rowlock tasks list -A shop:app",
+    short_help="List the tasks, and who runs them.",
+)
+@output_options
+@place_options
+def list_(output: Output, *, place: Place) -> None:
+    """
+    List the tasks: jobs that are due, live workers that have it, and pauses.
+
+    They are those of live workers and of due jobs, and with -A those of the app.
+    """
+    with opened(place) as app:
+        stats = app.stats_sync()
+        found = _all(app, stats)
+    if output.prints(found, found):
+        return
+    if found:
+        print_table(COLUMNS, [_row(each, stats) for each in found])
+    else:
+        click.echo("No tasks: no worker is live, and no job is due.", err=True)
+
+
+@tasks.command(
+    epilog='Example: rowlock tasks pause send_receipt --reason "mail is down"',
+    short_help="Claim no more jobs of a task.",
+)
+@click.argument("task", callback=read_name, shell_complete=completion.tasks)
+@pause_options
+@output_options
+@place_options
+def pause(
+    task: str,
+    output: Output,
+    *,
+    for_: timedelta | None,
+    reason: str | None,
+    place: Place,
+) -> None:
+    """
+    Claim no more jobs of TASK, until it is resumed or the time is over.
+
+    What runs goes on, and jobs can be enqueued. A second pause replaces the first.
+    """
+    with opened(place) as app:
+        known = completion.task_names(app)
+        app.pause_sync(task=task, for_=for_, reason=reason)
+        made = pause_of(app.stats_sync(), task=task)
+    print_pause("task", task, made, known, output)
+
+
+@tasks.command(
+    epilog="Example: rowlock tasks resume send_receipt",
+    short_help="Claim jobs of a task again.",
+)
+@click.argument("task", callback=read_name, shell_complete=completion.tasks)
+@output_options
+@place_options
+def resume(task: str, output: Output, *, place: Place) -> None:
+    """Claim jobs of TASK again; where it isn't paused, nothing happens."""
+    with opened(place) as app:
+        was_paused = app.resume_sync(task=task)
+    print_resume("task", task, output, was_paused=was_paused)
+
+
+def _all(app: App, stats: Stats) -> list[Known]:
+    due: Counter[str] = Counter()
+    for each in stats.tasks:
+        due[each.task] += each.due
+    workers = Counter(task for worker in stats.workers for task in worker.tasks)
+    paused = {pause.task for pause in stats.pauses if pause.task is not None}
+    return [
+        Known(
+            task=task,
+            due=due[task],
+            workers=workers[task],
+            paused=pause_of(stats, task=task),
+        )
+        for task in sorted({*app.tasks, *due, *workers, *paused})
+    ]
+
+
+def _row(known: Known, stats: Stats) -> list[str | Cell]:
+    # Jobs that nobody will run are what one looks for here.
+    is_unserved = known.due > 0 and known.workers == 0
+    return [
+        known.task,
+        str(known.due),
+        Cell(str(known.workers), "red" if is_unserved else None),
+        until(known.paused, stats.now),
+    ]

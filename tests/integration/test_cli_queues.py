@@ -1,0 +1,106 @@
+"""`rowlock queues`, `tasks` and `workers`: what there is, and pausing it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from .command_line import Command, run, run_json
+from .test_cli_jobs import SHOP, enqueue
+
+KINDS = [("queues", "queue", "mail"), ("tasks", "task", "greet")]
+
+
+@pytest.fixture
+def jobs(shop: Path) -> Path:
+    """A job of `greet` that is due in queue `mail`."""
+    enqueue("greet", '{"name": "Ada"}')
+    return shop
+
+
+def row(*command: object) -> str:
+    """The first row of a table, with single spaces."""
+    return " ".join(run(*command).stdout.splitlines()[1].split())
+
+
+@pytest.mark.parametrize(("group", "kind", "name"), KINDS)
+@pytest.mark.usefixtures("jobs")
+def test_a_pause_is_shown_until_it_is_resumed(group: str, kind: str, name: str) -> None:
+    what = ("--for", "10m", "--reason", "provider is down")
+
+    paused = run(group, "pause", name, *what, *SHOP)
+
+    assert (paused.exit_code, paused.stdout) == (0, f"{kind} {name}: paused\n")
+    assert paused.stderr == ""
+    told = [each for each in run_json(group, "list", *SHOP) if each[kind] == name]
+    assert told[0]["paused"]["reason"] == "provider is down"
+    assert told[0]["paused"]["by"]
+    listed = run(group, "list", *SHOP).stdout
+    assert "ends in 10 min, by " in listed
+    assert "provider is down" in run("stats", *SHOP).stdout
+
+    assert run(group, "resume", name, *SHOP).stdout == f"{kind} {name}: resumed\n"
+    assert run_json(group, "resume", name, *SHOP) == {kind: name, "was_paused": False}
+    again = run(group, "resume", name, *SHOP)
+    assert (again.exit_code, again.stderr) == (0, f"{kind} {name}: wasn't paused\n")
+    assert "ends in" not in run(group, "list", *SHOP).stdout
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "near"), [("queues", "mial", "mail"), ("tasks", "great", "greet")]
+)
+@pytest.mark.usefixtures("jobs")
+def test_a_pause_of_what_nobody_knows_says_so_and_names_the_nearest(
+    group: str, name: str, near: str
+) -> None:
+    result = run(group, "pause", name, *SHOP)
+
+    assert result.exit_code == 0
+    assert result.stderr.endswith(
+        f"so far; it is paused all the same; did you mean {near!r}?\n"
+    )
+    assert run("queues", "list", *SHOP).exit_code == 0
+    assert name in run(group, "list", *SHOP).stdout
+
+
+@pytest.mark.usefixtures("jobs")
+def test_queues_are_listed_with_what_waits_in_them() -> None:
+    assert row("queues", "list", *SHOP).startswith("mail 1 0 0 0 0 1 ")
+    (queue,) = run_json("queues", "list", *SHOP)
+    assert (queue["queue"], queue["due"], queue["paused"]) == ("mail", 1, None)
+    assert queue["counts"]["pending"] == 1
+
+
+@pytest.mark.usefixtures("jobs")
+def test_tasks_are_those_of_the_app_and_of_jobs_that_are_due(folder: Path) -> None:
+    url = f"sqlite:///{folder}/shop.db"
+
+    of_database = [
+        each["task"] for each in run_json("tasks", "list", "--database", url)
+    ]
+    of_app = {each["task"]: each for each in run_json("tasks", "list", *SHOP)}
+
+    assert of_database == ["greet"]
+    assert {"greet", "die", "wait"} < set(of_app)
+    assert (of_app["greet"]["due"], of_app["greet"]["workers"]) == (1, 0)
+    assert "No live worker has task 'greet': 1 due.\n" in run("stats", *SHOP).stderr
+
+
+@pytest.mark.parametrize("form", [("-A", "shop:app"), ("--app", "shop"), ("shop:app",)])
+@pytest.mark.usefixtures("shop")
+def test_b135_a_worker_is_named_in_either_form_and_listed_while_it_lives(
+    start: type[Command], form: tuple[str, ...]
+) -> None:
+    worker = start("worker", *form)
+    worker.prints("worker.started")
+    (told,) = run_json("workers", "list", *SHOP)
+
+    assert told["pid"] == worker.process.pid
+    assert "greet" in told["tasks"]
+    assert str(told["pid"]) in row("workers", "list", *SHOP)
+    worker.signal(signal.SIGTERM)
+    assert worker.ends() == 0
+    gone = run("workers", "list", *SHOP)
+    assert (gone.exit_code, gone.stdout, gone.stderr) == (0, "", "No worker is live.\n")

@@ -1,0 +1,180 @@
+"""`rowlock jobs run|move|cancel|replay|delete`: by id and by filter, asked and not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .command_line import OnTerminal, fails, run, run_json
+from .test_cli_jobs import SHOP, enqueue, ids, work
+
+VERBS = ["run", "move", "cancel", "replay", "delete"]
+TO = {"move": ("--to-priority", 5)}
+
+
+@pytest.fixture
+def jobs(shop: Path) -> Path:
+    """Jobs 1 (succeeded), 2 and 3 (failed), 4 and 5 (pending, in an hour)."""
+    enqueue("greet", '{"name": "Ada"}')
+    enqueue("die", '{"reason": "no order 1"}')
+    enqueue("die", '{"reason": "no order 2"}')
+    work()
+    enqueue("greet", '{"name": "Bo"}', "--delay", "1h")
+    enqueue("greet", '{"name": "Cy"}', "--queue", "slow", "--delay", "1h")
+    return shop
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_job_that_is_run_is_due_now() -> None:
+    result = run("jobs", "run", 4, 1, *SHOP)
+
+    assert (result.exit_code, result.stdout) == (1, "4  done\n1  already succeeded\n")
+    work()
+    assert run_json("jobs", "show", 4, *SHOP)["status"] == "succeeded"
+    assert run_json("jobs", "show", 5, *SHOP)["status"] == "pending"
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_job_is_moved_to_another_queue_priority_and_time() -> None:
+    to = ("--to-queue", "slow", "--to-priority", -7, "--delay", "2d")
+
+    assert run("jobs", "move", 4, *to, *SHOP).stdout == "4  done\n"
+
+    job = run_json("jobs", "show", 4, *SHOP)
+    assert (job["queue"], job["priority"]) == ("slow", -7)
+    assert "due in 48 h" in run("jobs", "show", 4, *SHOP).stdout
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_move_to_nowhere_is_refused() -> None:
+    assert "Say where to" in fails(2, "jobs", "move", 4, *SHOP)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.usefixtures("jobs")
+def test_no_job_at_all_is_refused_rather_than_every_job(verb: str) -> None:
+    said = fails(2, "jobs", verb, *TO.get(verb, ()), "--yes", *SHOP)
+
+    assert said.startswith(f"Say which jobs to {verb}: their ids, or a filter")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.usefixtures("jobs")
+def test_ids_beside_a_filter_are_refused(verb: str) -> None:
+    said = fails(2, "jobs", verb, 4, "--task", "greet", *TO.get(verb, ()), *SHOP)
+
+    assert "either by their ids or by a filter" in said
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_status_that_a_verb_never_takes_is_refused() -> None:
+    assert fails(2, "jobs", "replay", "--status", "succeeded", *SHOP) == (
+        "`jobs replay` takes failed and cancelled jobs, and none that is succeeded."
+    )
+
+
+@pytest.mark.parametrize(
+    ("verb", "taken", "after"),
+    [
+        ("replay", [3, 2], "pending"),
+        ("cancel", [5, 4], "cancelled"),
+        ("run", [5, 4], "pending"),
+        ("move", [5, 4], "pending"),
+    ],
+)
+@pytest.mark.usefixtures("jobs")
+def test_a_filter_takes_what_the_verb_can_take(
+    verb: str, taken: list[int], after: str
+) -> None:
+    by_age = ("--older-than", 0, *TO.get(verb, ()))
+
+    result = run("jobs", verb, *by_age, "--yes", "--jsonl", *SHOP)
+
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["job_id"] for answer in answers] == taken
+    assert {answer["answer"] for answer in answers} == {"done"}
+    assert result.exit_code == 0
+    assert run_json("jobs", "show", taken[0], *SHOP)["status"] == after
+    assert run_json("jobs", "show", 1, *SHOP)["status"] == "succeeded"
+
+
+@pytest.mark.usefixtures("jobs")
+def test_many_answers_are_counted() -> None:
+    result = run("jobs", "delete", "--older-than", 0, "--yes", *SHOP)
+
+    assert (result.exit_code, result.stdout) == (0, "3 jobs: done\n")
+    assert ids() == [5, 4]
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_filter_that_fits_nothing_has_nothing_to_do() -> None:
+    result = run("jobs", "replay", "--task", "unknown", *SHOP)
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "No job fits.\n"
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_dry_run_counts_shows_and_changes_nothing() -> None:
+    before = run_json("jobs", "list", *SHOP)
+
+    result = run("jobs", "replay", "--task", "die", "--dry-run", *SHOP)
+    told = run_json("jobs", "replay", "--task", "die", "--dry-run", *SHOP)
+
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert lines[0] == "JOBS STATUS TASK LAST ERROR"
+    assert sorted(lines[1:3]) == [
+        "1 failed die Unrecoverable: no order 1",
+        "1 failed die Unrecoverable: no order 2",
+    ]
+    assert lines[3] == "2 jobs to replay. Nothing was done."
+    assert (told["verb"], told["count"], told["sampled"]) == ("replay", 2, 2)
+    assert run_json("jobs", "list", *SHOP) == before
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_dry_run_by_id_counts_those_that_it_would_take() -> None:
+    told = run_json("jobs", "delete", 1, 2, 4, 99, "--dry-run", *SHOP)
+
+    assert told["count"] == 2
+
+
+@pytest.mark.usefixtures("jobs")
+def test_where_nobody_can_be_asked_yes_is_named_and_nothing_done() -> None:
+    said = fails(2, "jobs", "replay", "--task", "die", *SHOP, stdin="y\n")
+    of_one = fails(2, "jobs", "delete", 1, *SHOP)
+
+    assert said == (
+        "This would replay 2 jobs, and there is nobody to ask: add --yes to do it, or"
+        " --dry-run to look at them."
+    )
+    assert of_one.startswith("This would delete 1 job, and there is nobody")
+    assert ids("--status", "failed") == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("types", "code", "left"), [("y\n", 0, []), ("n\n", 1, [3, 2]), ("\n", 1, [3, 2])]
+)
+@pytest.mark.usefixtures("jobs")
+def test_on_a_terminal_it_asks(
+    on_terminal: OnTerminal, types: str, code: int, left: list[int]
+) -> None:
+    of = ("--task", "die", "-A", "shop:app", "--no-color")
+
+    ended, shown = on_terminal("jobs", "replay", *of, types=types)
+
+    assert "Replay 2 jobs? [y/N]: " in shown
+    assert "failed  die  Unrecoverable: no order 1\n" in shown
+    assert ("Nothing was done." in shown) is bool(left)
+    assert ended == code
+    assert ids("--status", "failed") == left
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_deleted_job_is_gone() -> None:
+    result = run("jobs", "delete", 1, 4, "--yes", *SHOP)
+
+    assert (result.exit_code, result.stdout) == (1, "1  done\n4  already pending\n")
+    assert fails(3, "jobs", "show", 1, *SHOP) == "There is no job 1."

@@ -1,0 +1,123 @@
+"""Where a job stands, in one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import click
+import pytest
+
+from rowlock import Job, Status
+from rowlock._job import JSON
+from rowlock.cli.story import standing, tell
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+PENDING = Job(
+    id=17,
+    queue="mail",
+    task="greet",
+    payload={},
+    status=Status.PENDING,
+    priority=0,
+    run_at=NOW,
+    expires_at=None,
+    claims=0,
+    attempts=0,
+    failures=0,
+    losses=0,
+    max_attempts=3,
+    timeout=None,
+    backoff=None,
+    idempotency_key=None,
+    leased_until=None,
+    worker=None,
+    cancel_requested_at=None,
+    last_error=None,
+    errors=(),
+    result=None,
+    state=None,
+    progress=None,
+    meta={},
+    created_at=NOW - timedelta(hours=3),
+    started_at=None,
+    finished_at=None,
+    updated_at=NOW,
+)
+TRIED = replace(PENDING, attempts=2, started_at=NOW - timedelta(seconds=5))
+RUNNING = replace(TRIED, status=Status.RUNNING)
+ENDED = replace(TRIED, finished_at=NOW)
+AGAIN = "`rowlock jobs replay 17` runs it again"
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (PENDING, "due now"),
+        (replace(PENDING, run_at=NOW + timedelta(seconds=40)), "due in 40 s"),
+        (
+            replace(TRIED, failures=1, losses=2, run_at=NOW - timedelta(minutes=3)),
+            "attempt 3 due 3 min ago, after 1 of 3 failures and 2 lost workers",
+        ),
+        (RUNNING, "attempt 2 runs for 5 s"),
+        (
+            replace(RUNNING, cancel_requested_at=NOW),
+            "attempt 2 runs for 5 s, and is asked to stop",
+        ),
+        (
+            replace(ENDED, status=Status.SUCCEEDED, losses=1),
+            "attempt 2 succeeded in 5 s, after 1 lost worker",
+        ),
+        (
+            replace(ENDED, status=Status.FAILED, failures=3),
+            f"a dead letter, after 3 of 3 failures; {AGAIN}",
+        ),
+        (replace(ENDED, status=Status.CANCELLED), "cancelled in attempt 2"),
+        (replace(PENDING, status=Status.CANCELLED), "cancelled before it started"),
+    ],
+)
+def test_a_job_stands_where_its_status_says(job: Job, said: str) -> None:
+    assert standing(job, NOW) == said
+
+
+def test_a_story_runs_from_the_enqueue_to_the_end() -> None:
+    at = "2026-01-01T11:59:57.000000Z"
+    errors: tuple[Mapping[str, JSON], ...] = (
+        {
+            "event": "lost",
+            "attempt": 1,
+            "type": "WorkerLost",
+            "message": "w-1 was lost",
+        },
+        {"event": "replay", "by": "ada", "at": at},
+    )
+    progress: Mapping[str, JSON] = {"fraction": 0.4, "note": "page 7"}
+    job = replace(ENDED, status=Status.SUCCEEDED, errors=errors, progress=progress)
+
+    lines = [click.unstyle(line) for line in tell(replace(job, worker="w-2"), NOW)]
+
+    assert lines[2] == "  progress 40 %: page 7"
+    assert lines[lines.index("story, oldest first") + 1 :] == [
+        "  enqueued",
+        "    at  2026-01-01T09:00:00.000000Z  3 h ago",
+        "  attempt 1 lost",
+        "    WorkerLost: w-1 was lost",
+        "  replay",
+        "    by  ada",
+        f"    at  {at}  3 s ago",
+        "  attempt 2 succeeded",
+        "    worker      w-2",
+        "    started_at  2026-01-01T11:59:55.000000Z  5 s ago",
+        "    ended_at    2026-01-01T12:00:00.000000Z  now",
+    ]
+
+
+def test_a_story_says_where_earlier_events_are_not_kept() -> None:
+    failed: Mapping[str, JSON] = {"event": "failed"}
+    errors = tuple({**failed, "attempt": n} for n in range(5, 15))
+
+    told = "\n".join(tell(replace(TRIED, errors=errors), NOW))
+
+    assert "of what comes here the last 10 are kept" in told
+    assert "attempt 5 failed" in told
