@@ -52,9 +52,9 @@ class Claimer:
     def __init__(
         self, others: Bounds, suspects: Bounds, monotonic: Callable[[], float]
     ) -> None:
-        self._others = Claiming(others, monotonic)
-        self._suspects = Claiming(suspects, monotonic)
-        self._waiting = Suspects(suspects, monotonic)
+        self._others: Claiming = Claiming(others, monotonic)
+        self._suspects: Claiming = Claiming(suspects, monotonic)
+        self._waiting: Suspects = Suspects(suspects, monotonic)
 
     async def claim(
         self,
