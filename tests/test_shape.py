@@ -44,7 +44,7 @@ SQL = re.compile(
 
 PYTHON = sorted(
     path
-    for folder in ("src", "tests", "benchmarks")
+    for folder in ("src", "tests", "benchmarks", "examples")
     for path in (ROOT / folder).rglob("*.py")
 )
 STATEMENTS = sorted((ROOT / "src").glob("rowlock/stores/*/sql/*.sql"))

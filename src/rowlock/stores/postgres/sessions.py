@@ -95,9 +95,9 @@ class Session:
         self._cursors: dict[bytes, AsyncCursor[Row]] = {}
         # Whether what is prepared on it no longer holds: there is no other cure than a
         # new connection.
-        self.is_stale = False
+        self.is_stale: bool = False
         # Whether something was committed since this session was lent.
-        self.has_written = False
+        self.has_written: bool = False
         self._has_news = _watch(connection.pgconn.socket)
 
     @property
