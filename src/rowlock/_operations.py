@@ -10,12 +10,14 @@ from __future__ import annotations
 import getpass
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 from rowlock._codec import storable
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._events import (
+    Event,
     JobsCancelled,
     JobsDeleted,
     JobsMoved,
@@ -60,16 +62,15 @@ class Operations:
             ['not found']
         """
         who = _who(by)
-
-        async def step(ids: Sequence[int]) -> Sequence[Answer]:
-            answers = await self._store.cancel(ids, by=who)
-            asked = _done(a for a in answers if a.status is Status.RUNNING)
-            cancelled = _done(a for a in answers if a.status is not Status.RUNNING)
-            if cancelled or asked:
-                self._extensions.emit(JobsCancelled(by=who, ids=cancelled, asked=asked))
-            return answers
-
-        return await self._each(where, step)
+        return await self._each(
+            where,
+            partial(self._store.cancel, by=who),
+            told=lambda done: JobsCancelled(
+                by=who,
+                ids=_ids(a for a in done if a.status is not Status.RUNNING),
+                asked=_ids(a for a in done if a.status is Status.RUNNING),
+            ),
+        )
 
     def cancel_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
@@ -94,14 +95,11 @@ class Operations:
             ['not found']
         """
         who = _who(by)
-
-        async def step(ids: Sequence[int]) -> Sequence[Answer]:
-            answers = await self._store.replay(ids, by=who)
-            if done := _done(answers):
-                self._extensions.emit(JobsReplayed(by=who, ids=done))
-            return answers
-
-        return await self._each(where, step)
+        return await self._each(
+            where,
+            partial(self._store.replay, by=who),
+            told=lambda done: JobsReplayed(by=who, ids=_ids(done)),
+        )
 
     def replay_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
@@ -147,23 +145,17 @@ class Operations:
         to = None if priority is None else check_priority(priority, "priority=")
         after = None if delay is None else to_delay(delay, "delay=")
 
-        async def step(ids: Sequence[int]) -> Sequence[Answer]:
-            answers = await self._store.move(
-                ids, by=who, queue=to_queue, priority=to, delay=after
-            )
-            if done := _done(answers):
-                self._extensions.emit(
-                    JobsMoved(
-                        by=who,
-                        ids=done,
-                        to_queue=to_queue,
-                        priority=to,
-                        delay_s=None if after is None else after.total_seconds(),
-                    )
-                )
-            return answers
-
-        return await self._each(where, step)
+        return await self._each(
+            where,
+            partial(self._store.move, by=who, queue=to_queue, priority=to, delay=after),
+            told=lambda done: JobsMoved(
+                by=who,
+                ids=_ids(done),
+                to_queue=to_queue,
+                priority=to,
+                delay_s=None if after is None else after.total_seconds(),
+            ),
+        )
 
     def move_sync(
         self,
@@ -202,14 +194,11 @@ class Operations:
             ['done']
         """
         who = _who(by)
-
-        async def step(ids: Sequence[int]) -> Sequence[Answer]:
-            answers = await self._store.delete(ids)
-            if done := _done(answers):
-                self._extensions.emit(JobsDeleted(by=who, ids=done))
-            return answers
-
-        return await self._each(where, step)
+        return await self._each(
+            where,
+            self._store.delete,
+            told=lambda done: JobsDeleted(by=who, ids=_ids(done)),
+        )
 
     def delete_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
@@ -324,11 +313,18 @@ class Operations:
         self,
         where: Where,
         verb: Callable[[Sequence[int]], Awaitable[Sequence[Answer]]],
+        *,
+        told: Callable[[Sequence[Answer]], Event],
     ) -> Sequence[Answer]:
+        """Do it step by step; `told` makes a step's event of what was done."""
         await self._store.open()
-        return [
-            answer async for ids in self._steps(where) for answer in await verb(ids)
-        ]
+        answers: list[Answer] = []
+        async for ids in self._steps(where):
+            step = await verb(ids)
+            if done := [answer for answer in step if answer.done]:
+                self._extensions.emit(told(done))
+            answers.extend(step)
+        return answers
 
     async def _steps(self, where: Where) -> AsyncIterator[Sequence[int]]:
         if not isinstance(where, Filter):
@@ -356,8 +352,8 @@ def _each_of(where: int | Iterable[int]) -> Iterable[object]:
     return [where]
 
 
-def _done(answers: Iterable[Answer]) -> tuple[int, ...]:
-    return tuple(answer.job_id for answer in answers if answer.done)
+def _ids(answers: Iterable[Answer]) -> tuple[int, ...]:
+    return tuple(answer.job_id for answer in answers)
 
 
 def _pause(
