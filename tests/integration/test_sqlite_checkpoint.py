@@ -18,6 +18,7 @@ from rowlock.stores.sqlite import SQLiteStore
 from rowlock.stores.sqlite import checkpoint as checkpoints
 from rowlock.stores.sqlite.checkpoint import Checkpoint
 from rowlock.stores.sqlite.connection import WAL_LIMIT
+from rowlock.stores.sqlite.peers import Peers
 
 from .sqlite_given import a_users, claim, new_job, opened, start
 
@@ -33,6 +34,12 @@ pytestmark = pytest.mark.skipif(
 def path(tmp_path: Path) -> Path:
     """A file that doesn't exist yet."""
     return tmp_path / "jobs.db"
+
+
+def a_turn(path: Path) -> Checkpoint:
+    """A turn to copy, as the writer of a process has it."""
+    folder = Path(f"{path}.wake")
+    return Checkpoint(str(path), folder, Peers(folder))
 
 
 def log_size(path: Path) -> int:
@@ -121,11 +128,10 @@ async def test_b144_readers_without_a_gap_do_not_let_it_grow(
 async def test_two_processes_never_copy_at_once(path: Path) -> None:
     async with opened(path) as store:
         await store.enqueue([new_job()])
-    folder = Path(f"{path}.wake")
     with a_users(path, isolation_level=None, timeout=0) as one:
         one.execute("PRAGMA wal_autocheckpoint = 0")
         one.execute("CREATE TABLE filler (t TEXT)")
-        first, second = Checkpoint(str(path), folder), Checkpoint(str(path), folder)
+        first, second = a_turn(path), a_turn(path)
         with reading(path) as own:
             one.execute("INSERT INTO filler VALUES (zeroblob(6000000))")
             first.after_commit(one)  # takes its turn, and copies nothing yet
@@ -174,15 +180,14 @@ async def test_who_stops_writing_gives_the_turn_to_those_who_go_on(path: Path) -
 
 async def test_a_process_that_dies_leaves_its_turn(path: Path) -> None:
     program = """
-        from rowlock.stores.sqlite.checkpoint import Checkpoint
-        from pathlib import Path
-        turn = Checkpoint(sys.argv[1], Path(sys.argv[1] + ".wake"))
+        from tests.integration.test_sqlite_checkpoint import a_turn
+        turn = a_turn(sys.argv[1])
         turn._take_turn()
         print(turn._lock is not None, flush=True)
         sys.stdin.readline()
         os.kill(os.getpid(), 9)
     """
-    turn = Checkpoint(str(path), Path(f"{path}.wake"))
+    turn = a_turn(path)
     process = start(program, path)
     assert process.stdout is not None
     assert process.stdout.readline() == "True\n"
@@ -199,11 +204,11 @@ async def test_a_process_that_dies_leaves_its_turn(path: Path) -> None:
 async def test_a_turn_given_back_is_free_though_a_child_has_its_file(
     path: Path,
 ) -> None:
-    first, second = (Checkpoint(str(path), Path(f"{path}.wake")) for _ in range(2))
+    first, second = a_turn(path), a_turn(path)
     first._take_turn()
     assert first._lock is not None
     # What a forked child has: the same open file.
-    child = Checkpoint(str(path), Path(f"{path}.wake"))
+    child = a_turn(path)
     child._lock = os.dup(first._lock)
 
     first.close()

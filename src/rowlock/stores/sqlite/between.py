@@ -80,8 +80,8 @@ class FileBetween:
         self._grace = grace
         self._nudge = nudge
         self._hints = Hints(folder)
-        self._checkpoint = Checkpoint(path, folder)
         self._peers = Peers(folder)
+        self._checkpoint = Checkpoint(path, folder, self._peers)
         self._has_committed = False
         self._changes = 0
         self._has_news = False
@@ -144,11 +144,10 @@ class FileBetween:
             self._hints.unlisten()
         try:
             self._look_for_commits(connection)
-            with self._peers.told():
-                if has_written:
-                    self._checkpoint.after_commit(connection)
-                elif self._checkpoint.due_in() == 0:
-                    self._checkpoint.go_on(connection)
+            if has_written:
+                self._checkpoint.after_commit(connection)
+            elif self._checkpoint.due_in() == 0:
+                self._checkpoint.go_on(connection)
         except sqlite3.Error:
             # Locked by others, or a full disk: whoever writes next is told.
             _log.debug("The database could not be looked at.", exc_info=True)

@@ -30,6 +30,8 @@ else:
 if TYPE_CHECKING:
     import sqlite3
 
+    from rowlock.stores.sqlite.peers import Peers
+
 # Above this, readers that follow each other without a gap are waited for: while the log
 # is copied whole, new ones don't need it. Nobody writes meanwhile, so the wait is short
 # at first, and longer only where that wasn't enough.
@@ -52,9 +54,10 @@ _UNUSED = 1.0  # after which a turn goes to those who write more often
 class Checkpoint:
     """The log of one database, as its writer sees it."""
 
-    def __init__(self, path: str, folder: Path) -> None:
+    def __init__(self, path: str, folder: Path, peers: Peers) -> None:
         self._log = Path(f"{path}-wal")
         self._folder = folder
+        self._peers = peers
         self._lock: int | None = None
         self._interval = _SOONEST
         self._patience = min(_PATIENCE)
@@ -89,12 +92,14 @@ class Checkpoint:
     def _copy(self, connection: sqlite3.Connection) -> None:
         """Copy what can be copied; the turn is over when that is everything."""
         self._has_begun = True
-        if self._size() > _LONG:
-            found = self._copy_patiently(connection)
-        else:
-            found = connection.execute(SQL["checkpoint"]).fetchone()
-            self._next_at = time.monotonic() + self._interval
-            self._interval = min(2 * self._interval, _LATEST)
+        # A slow disk or a wait for readers is not to pass for a lock of a user's.
+        with self._peers.told():
+            if self._size() > _LONG:
+                found = self._copy_patiently(connection)
+            else:
+                found = connection.execute(SQL["checkpoint"]).fetchone()
+                self._next_at = time.monotonic() + self._interval
+                self._interval = min(2 * self._interval, _LATEST)
         _, frames, copied = found
         if frames == copied:
             self.close()
