@@ -7,14 +7,13 @@ read by position, in the order of the statement's list.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from rowlock._errors import StoreError
 from rowlock._job import JSON, Claim, ClaimKey, Job, Status
 from rowlock._store import Pause, WorkerInfo
+from rowlock.stores._json import read_json, write_json
 from rowlock.stores.postgres.sessions import EARLIEST, Row
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -80,10 +79,7 @@ def micros(duration: timedelta) -> int:
 
 def to_json(value: JSON) -> str:
     """Write JSON text that `jsonb` takes: it has neither NUL nor half a surrogate."""
-    text = json.dumps(
-        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict
-    )
-    return clean(text.replace("\\u0000", "\\ufffd"))
+    return clean(write_json(value).replace("\\u0000", "\\ufffd"))
 
 
 def maybe_json(value: Mapping[str, JSON] | None) -> str | None:
@@ -108,12 +104,12 @@ def claim(row: Row) -> Claim:
         losses=row[7],
         max_attempts=row[8],
         timeout=row[9],
-        backoff=_read(row[10]),
+        backoff=read_json(row[10]),
         idempotency_key=row[11],
         worker=row[12],
         alone=row[13],
         abandoned=row[14],
-        state=_read(row[15]),
+        state=read_json(row[15]),
         run_at=row[16],
         created_at=row[17],
         started_at=row[18],
@@ -139,7 +135,7 @@ def job(row: Row) -> Job:
         losses=row[10],
         max_attempts=row[11],
         timeout=row[12],
-        backoff=_read(row[13]),
+        backoff=read_json(row[13]),
         idempotency_key=row[14],
         leased_until=row[15],
         worker=row[16],
@@ -149,12 +145,12 @@ def job(row: Row) -> Job:
         started_at=row[20],
         finished_at=row[21],
         updated_at=row[22],
-        progress=_read(row[23]),
-        meta=_read(row[24]),
-        errors=tuple(_read(row[25])),
-        state=_read(row[26]),
-        result=_read(row[27]),
-        payload=_read(row[28]),
+        progress=read_json(row[23]),
+        meta=read_json(row[24]),
+        errors=tuple(read_json(row[25])),
+        state=read_json(row[26]),
+        result=read_json(row[27]),
+        payload=read_json(row[28]),
     )
 
 
@@ -185,14 +181,3 @@ def worker(row: Row) -> WorkerInfo:
         seen_at=row[10],
         running=row[11],
     )
-
-
-# Text of a column whose shape the writer has checked; JSON has no narrower type.
-def _read(text: str | None) -> Any:  # noqa: ANN401
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except (RecursionError, ValueError):
-        # Written by hand, too deep or with too long a number: shown as it stands.
-        return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from rowlock.stores._json import write_json
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.expire import expire_holder
 from rowlock.stores.sqlite.statements import SQL
@@ -60,6 +61,6 @@ def _row(job: NewJob, now: int) -> dict[str, Any]:
         "timeout": job.timeout,
         "backoff": rows.maybe_json(job.backoff),
         "idempotency_key": job.idempotency_key,
-        "meta": "{}" if job.meta is None else rows.to_json(job.meta),
+        "meta": "{}" if job.meta is None else write_json(job.meta),
         "now": now,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowlock.stores._json import write_json
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 
@@ -34,7 +35,7 @@ def expire_holder(
 
 
 def _note(executor: Executor, now: int, expired: Iterable[tuple[int]]) -> None:
-    entry = rows.to_json({"event": "expired", "at": rows.iso(now)})
+    entry = write_json({"event": "expired", "at": rows.iso(now)})
     executor.executemany(
         SQL["add_error"],
         [{"id": job_id, "entry": entry, "last_error": None} for (job_id,) in expired],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowlock._job import JSON, ClaimKey, Status
 from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
+from rowlock.stores._json import write_json
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.enqueue import enqueue
 from rowlock.stores.sqlite.read import Found, find
@@ -129,7 +130,7 @@ def _error(
     }
     return {
         "id": job.id,
-        "entry": rows.to_json(entry),
+        "entry": write_json(entry),
         "last_error": in_words(error)[:LAST_ERROR],
     }
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rowlock._errors import UsageError
 from rowlock._job import JSON, Status
 from rowlock._store import Answer, Pause
+from rowlock.stores._json import write_json
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.read import Found, find
 from rowlock.stores.sqlite.statements import SQL
@@ -145,7 +146,7 @@ def _note(
     connection: sqlite3.Connection, jobs: Iterable[Found], act: Mapping[str, JSON]
 ) -> None:
     """Add what an operator did to the jobs' errors."""
-    entry = rows.to_json(act)
+    entry = write_json(act)
     connection.executemany(
         SQL["add_error"],
         [{"id": job.id, "entry": entry, "last_error": None} for job in jobs],

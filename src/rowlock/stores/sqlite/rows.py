@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rowlock._durations import iso as write_instant
 from rowlock._job import JSON, Claim, ClaimKey, Job, Status
 from rowlock._store import Pause, WorkerInfo
+from rowlock.stores._json import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,16 +59,9 @@ def iso(micros: int) -> str:
     return write_instant(instant(micros))
 
 
-def to_json(value: JSON) -> str:
-    """Write JSON text that SQLite's own functions can read too."""
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict
-    )
-
-
 def maybe_json(value: Mapping[str, JSON] | None) -> str | None:
     """Write JSON text, or nothing."""
-    return None if value is None else to_json(value)
+    return None if value is None else write_json(value)
 
 
 def claim(row: Row) -> Claim:
@@ -82,12 +76,12 @@ def claim(row: Row) -> Claim:
         losses=row[7],
         max_attempts=row[8],
         timeout=row[9],
-        backoff=_read(row[10]),
+        backoff=read_json(row[10]),
         idempotency_key=row[11],
         worker=row[12],
         alone=bool(row[13]),
         abandoned=bool(row[14]),
-        state=_read(row[15]),
+        state=read_json(row[15]),
         run_at=instant(row[16]),
         created_at=instant(row[17]),
         started_at=instant(row[18]),
@@ -113,7 +107,7 @@ def job(row: Row) -> Job:
         losses=row[10],
         max_attempts=row[11],
         timeout=row[12],
-        backoff=_read(row[13]),
+        backoff=read_json(row[13]),
         idempotency_key=row[14],
         leased_until=maybe_instant(row[15]),
         worker=row[16],
@@ -123,11 +117,11 @@ def job(row: Row) -> Job:
         started_at=maybe_instant(row[20]),
         finished_at=maybe_instant(row[21]),
         updated_at=instant(row[22]),
-        progress=_read(row[23]),
+        progress=read_json(row[23]),
         meta=_read_object(row[24]),
         errors=_read_errors(row[25]),
-        state=_read(row[26]),
-        result=_read(row[27]),
+        state=read_json(row[26]),
+        result=read_json(row[27]),
         payload=_read_object(row[28]),
     )
 
@@ -161,22 +155,11 @@ def worker(row: Row) -> WorkerInfo:
     )
 
 
-def _read(text: str | None) -> Any:  # noqa: ANN401 - JSON, of the column's own shape
-    """Read a column of JSON; what somebody has written there by hand, as it is."""
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except (RecursionError, ValueError):
-        # One row must not fail the claim or the page that it is in.
-        return text
-
-
 def _read_object(text: str) -> Mapping[str, JSON]:
-    value = _read(text)
+    value = read_json(text)
     return value if isinstance(value, dict) else {"unreadable": text}
 
 
 def _read_errors(text: str) -> tuple[Mapping[str, JSON], ...]:
-    value = _read(text)
+    value = read_json(text)
     return tuple(value) if isinstance(value, list) else ({"unreadable": text},)

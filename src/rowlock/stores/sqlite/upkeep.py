@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowlock._store import Pruned, Retention
+from rowlock.stores._json import write_json
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.expire import expire
 from rowlock.stores.sqlite.statements import SQL
@@ -57,7 +58,7 @@ def register(
             {
                 "name": task.name,
                 "queue": task.queue,
-                "defaults": rows.to_json(task.defaults),
+                "defaults": write_json(task.defaults),
                 "now": now,
             }
             for task in tasks
@@ -78,9 +79,9 @@ def _register(
             "host": worker.host,
             "pid": worker.pid,
             "version": worker.version,
-            "tasks": rows.to_json(list(worker.tasks)),
+            "tasks": write_json(list(worker.tasks)),
             "queues": (
-                None if worker.queues is None else rows.to_json(list(worker.queues))
+                None if worker.queues is None else write_json(list(worker.queues))
             ),
             "concurrency": worker.concurrency,
             "lease": rows.to_span(worker.lease),
