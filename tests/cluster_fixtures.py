@@ -86,6 +86,12 @@ def fresh_database(databases: Databases) -> Iterator[FreshDatabase]:
         databases.drop(url)
 
 
+@pytest.fixture
+def url(fresh_database: FreshDatabase) -> str:
+    """The URL of a database of this test."""
+    return fresh_database()
+
+
 @pytest.fixture(
     scope="session",
     params=[""] if ASKED_FOR else VERSIONS,

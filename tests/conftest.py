@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from rowlock import App
+from rowlock._events import Event
 from rowlock.testing import FakeClock
 
 from .cluster.databases import Databases
@@ -100,6 +101,21 @@ async def app(database_url: str) -> AsyncIterator[App]:
     """An app without tasks on that database."""
     async with App(database_url) as app:
         yield app
+
+
+@pytest.fixture
+async def still_app(database_url: str, clock: FakeClock) -> AsyncIterator[App]:
+    """An app without tasks, at a time that stands still until `clock` moves it."""
+    async with App(database_url, clock=clock) as app:
+        yield app
+
+
+@pytest.fixture
+def told(app: App) -> list[Event]:
+    """The events of the app, in order, while they come."""
+    events: list[Event] = []
+    app.listen(events.append)
+    return events
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from rowlock import App, Status, _outcome
 from rowlock._job import Claim, NewJob
 from rowlock._store import Demand, Retention
 from rowlock.stores.postgres import PostgresStore
-from tests.cluster_fixtures import FreshDatabase
 from tests.endings import finished
+from tests.integration.postgres_given import opened
 
 LEASE = timedelta(hours=1)
 MAIL = frozenset({"mail"})
@@ -27,18 +27,10 @@ KEEP = Retention(
 
 
 @pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
-
-
-@pytest.fixture
 async def store(url: str) -> AsyncIterator[PostgresStore]:
     """An open store on it."""
-    store = PostgresStore.from_url(url)
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(url) as store:
+        yield store
 
 
 def fill(own: psycopg.Connection[Any], table: str, status: str, count: int) -> None:

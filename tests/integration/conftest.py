@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from rowlock.stores.postgres import PostgresStore
+
 from .command_line import SHOP, Command, OnTerminal, run_on_terminal
+from .postgres_given import opened
 
 
 @pytest.fixture
@@ -54,3 +57,10 @@ def own(each_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     """A user's connection to the test's database, in autocommit."""
     with psycopg.connect(each_url, autocommit=True) as own:
         yield own
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    """An open Postgres store on the test's database."""
+    async with opened(url) as store:
+        yield store

@@ -19,7 +19,7 @@ from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock.stores import connect
 from rowlock.stores.postgres import PostgresStore
 from rowlock.stores.postgres.sessions import Session
-from tests.cluster_fixtures import FreshDatabase, OwnCluster
+from tests.cluster_fixtures import OwnCluster
 from tests.endings import finished, known
 from tests.eventually import eventually
 from tests.integration import ledger
@@ -30,12 +30,6 @@ from tests.workers import START_S, Workers
 MINUTE = timedelta(minutes=1)
 Mode: TypeAlias = Literal["fast", "immediate"]
 MODES: list[Mode] = ["fast", "immediate"]
-
-
-@pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
 
 
 async def insist(app: App, task: str, number: int) -> int:

@@ -8,7 +8,6 @@ import psycopg
 import pytest
 
 from rowlock import App, Filter, Status
-from tests.cluster_fixtures import FreshDatabase
 from tests.endings import finished, known, once
 
 DEEP = "repeat('[', 3000) || repeat(']', 3000)"
@@ -58,12 +57,6 @@ REFUSED = [
     "status = 'running'",
     "status = 'failed'",
 ]
-
-
-@pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
 
 
 @pytest.fixture

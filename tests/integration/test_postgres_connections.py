@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,21 +32,6 @@ from tests.eventually import eventually
 from tests.workers import ROOT
 
 JOB = NewJob(task="mail", queue="default", payload="{}")
-
-
-@pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[PostgresStore]:
-    """An open store on it."""
-    store = PostgresStore.from_url(url)
-    await store.open()
-    yield store
-    await store.close()
 
 
 def sessions(url: str) -> list[tuple[Any, ...]]:

@@ -11,34 +11,24 @@ import psycopg
 import pytest
 
 from rowlock import _outcome
-from rowlock._job import NewJob, Status
+from rowlock._job import Status
 from rowlock._store import Demand, Filter, Pruned, Retention
 from rowlock.stores import connect
 from rowlock.stores.postgres import PostgresStore
 from rowlock.testing import FakeClock
 from tests.cluster_fixtures import FreshDatabase
 
+from .postgres_given import job, opened
+
 LEASE = timedelta(days=30)
 DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
-
-
-@pytest.fixture
 async def store(url: str, clock: FakeClock) -> AsyncIterator[PostgresStore]:
     """An open store on it, whose time the test moves."""
-    store = PostgresStore.from_url(url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
-
-
-def job(**fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
-    return NewJob(**({"task": "mail", "queue": "default", "payload": "{}"} | fields))
+    async with opened(url, clock=clock) as store:
+        yield store
 
 
 async def claimed(store: PostgresStore, count: int) -> list[Any]:

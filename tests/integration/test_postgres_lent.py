@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -14,32 +14,14 @@ from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
 
 from rowlock import App, Filter, OutcomeUnknown, StoreUnavailable, WrongConnection
-from rowlock._job import NewJob
 from rowlock.stores import connect
 from rowlock.stores.postgres import PostgresStore
 from tests.cluster_fixtures import FreshDatabase
 
+from .postgres_given import job
+
 Sync = psycopg.Connection[Any]
 Async = psycopg.AsyncConnection[Any]
-
-
-@pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[PostgresStore]:
-    """An open store on it."""
-    store = PostgresStore.from_url(url)
-    await store.open()
-    yield store
-    await store.close()
-
-
-def job(**fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
-    return NewJob(**({"task": "mail", "queue": "default", "payload": "{}"} | fields))
 
 
 async def ids(store: PostgresStore) -> set[int]:

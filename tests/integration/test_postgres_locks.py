@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,28 +12,14 @@ import pytest
 
 from rowlock import App, OutcomeUnknown, _outcome
 from rowlock._events import AttemptSucceeded, Event
-from rowlock._job import NewJob, Status
+from rowlock._job import Status
 from rowlock._store import Demand, Filter
 from rowlock.stores.postgres import PostgresStore, finish
-from tests.cluster_fixtures import FreshDatabase
 from tests.eventually import eventually
 
+from .postgres_given import job
+
 LEASE = timedelta(seconds=60)
-
-
-@pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[PostgresStore]:
-    """An open store on it."""
-    store = PostgresStore.from_url(url)
-    await store.open()
-    yield store
-    await store.close()
 
 
 @pytest.fixture
@@ -50,10 +35,6 @@ def hold(user: psycopg.Connection[Any], *ids: int) -> None:
     user.execute(
         "SELECT FROM rowlock.live WHERE id = ANY (%s) FOR UPDATE", (list(ids),)
     )
-
-
-def job(**fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
-    return NewJob(**({"task": "mail", "queue": "default", "payload": "{}"} | fields))
 
 
 async def claimed(store: PostgresStore, count: int) -> list[Any]:

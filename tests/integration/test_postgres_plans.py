@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib import resources
-from typing import Any
 
 import psycopg
 import pytest
 
 from rowlock import _outcome
-from rowlock._job import Claim, NewJob
+from rowlock._job import Claim
 from rowlock._store import Demand, Retention
 from rowlock.stores.postgres import PostgresStore, finish, operate, read, rows, upkeep
 from rowlock.stores.postgres.claim import Taker
@@ -23,6 +22,7 @@ from tests.cluster.databases import Databases
 
 from . import crowds
 from .plans import Plan, Plans
+from .postgres_given import job
 
 LEASE = timedelta(minutes=5)
 DELAY = timedelta(minutes=1)
@@ -199,10 +199,6 @@ def test_each_statement_is_proved_or_says_why_not() -> None:
 
 
 # A life of jobs
-
-
-def job(**fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
-    return NewJob(**({"task": "mail", "queue": "default", "payload": "{}"} | fields))
 
 
 async def live(store: PostgresStore, session: Session, keys: int) -> None:

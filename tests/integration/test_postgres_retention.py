@@ -22,6 +22,8 @@ from tests.cluster.databases import Databases
 from tests.cluster_fixtures import FreshDatabase
 from tests.eventually import eventually
 
+from .postgres_given import opened
+
 LEASE = timedelta(days=30)
 DAY = timedelta(days=1)
 MANY = 20_000
@@ -29,18 +31,10 @@ FIRST_DAY = "history_20260101"
 
 
 @pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
-
-
-@pytest.fixture
 async def store(url: str, clock: FakeClock) -> AsyncIterator[PostgresStore]:
     """An open store on it, whose time the test moves."""
-    store = PostgresStore.from_url(url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(url, clock=clock) as store:
+        yield store
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ import psycopg
 import pytest
 
 from rowlock import App, _outcome
-from rowlock._job import NewJob
 from rowlock._store import Demand, Pause
 from rowlock.stores.postgres import PostgresStore
 from rowlock.stores.postgres.listen import LATEST
@@ -23,34 +21,11 @@ from rowlock.stores.postgres.notify import EVERYTHING, LONGEST, QUIET
 from tests.cluster_fixtures import FreshDatabase
 from tests.eventually import eventually
 
+from .postgres_given import job, opened
+
 HOUR = timedelta(hours=1)
 LEASE = timedelta(seconds=60)
 CHANNEL = "rowlock:rowlock"
-
-
-@pytest.fixture
-def url(fresh_database: FreshDatabase) -> str:
-    """The URL of a database of this test."""
-    return fresh_database()
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[PostgresStore]:
-    """An open store on it."""
-    async with opened(url) as store:
-        yield store
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore.from_url(url)
-    await store.open()
-    yield store
-    await store.close()
-
-
-def job(**fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
-    return NewJob(**({"task": "mail", "queue": "default", "payload": "{}"} | fields))
 
 
 class Ear:
