@@ -25,12 +25,12 @@ from rowlock._errors import (
     UsageError,
     WrongConnection,
 )
+from rowlock._filter import Filter
 from rowlock._job import Job, NewJob, Status
 from rowlock._retry import Backoff
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
 from rowlock._store import (
     Answer,
-    Filter,
     Page,
     Pause,
     QueueStats,

@@ -27,6 +27,7 @@ from rowlock._options import (
     check_names,
     check_timeout,
 )
+from rowlock._pauses import Pauses
 from rowlock._reading import Reading
 from rowlock._register import Register
 from rowlock._registry import Registry
@@ -49,7 +50,7 @@ DEFAULT_SAFETY_INTERVAL = 30.0
 Inline: TypeAlias = Callable[[Sequence[NewJob], Sequence[int | None]], Awaitable[None]]
 
 
-class App(Registry, Reading, Operations):
+class App(Registry, Reading, Operations, Pauses):
     """
     Tasks, and the store where their jobs live.
 

@@ -347,11 +347,12 @@ class JobsCancelled(OperatorEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsReplayed(OperatorEvent):
-    """Dead letters or cancelled jobs were put back."""
+    """Dead letters or cancelled jobs were put back; `to_queue` None is the old one."""
 
     name = "jobs.replayed"
 
     ids: tuple[int, ...]
+    to_queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

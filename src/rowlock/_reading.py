@@ -9,9 +9,10 @@ from typing import Any
 
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
+from rowlock._filter import Filter
 from rowlock._job import Job, Status, check_id
 from rowlock._options import check_count, check_name
-from rowlock._store import Filter, Page, Stats, Store
+from rowlock._store import Page, Stats, Store
 from rowlock._sync import Portal
 from rowlock._task import Task, check_task
 

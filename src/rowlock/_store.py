@@ -58,6 +58,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from rowlock._durations import to_delay
+from rowlock._filter import Filter
 from rowlock._job import (
     JSON,
     Claim,
@@ -66,8 +67,6 @@ from rowlock._job import (
     NewJob,
     Outcome,
     Status,
-    check_id,
-    check_status,
 )
 
 
@@ -192,37 +191,23 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """
-    Which jobs; what is None doesn't restrict.
-
-    `older_than` is the least age since creation, a `timedelta` or in seconds.
-    """
-
-    ids: tuple[int, ...] | None = None
-    status: Status | None = None
-    task: str | None = None
-    queue: str | None = None
-    idempotency_key: str | None = None
-    older_than: timedelta | None = None
-
-    def __post_init__(self) -> None:
-        if self.ids is not None:
-            ids = tuple(check_id(job_id) for job_id in self.ids)
-            object.__setattr__(self, "ids", ids)
-        if self.status is not None:
-            object.__setattr__(self, "status", check_status(self.status))
-        if self.older_than is not None:
-            older_than = to_delay(self.older_than, "Filter(older_than=)")
-            object.__setattr__(self, "older_than", older_than)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Jobs, newest first; `after` goes into the next call, None at the end."""
+    """
+    Jobs, newest first; `after` goes into the next call, None at the end.
+
+    `is_cut` says that more jobs fit than those whose payloads were looked at.
+    """
 
     jobs: tuple[Job, ...]
     after: int | None
+    is_cut: bool = False
+
+
+class Matches(NamedTuple):
+    """Ids of jobs that fit, newest first; `is_cut` as in `Page`."""
+
+    ids: tuple[int, ...]
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -492,11 +477,19 @@ class Store(Protocol):
         ...
 
     async def replay(
-        self, ids: Sequence[int], *, by: str, delay: timedelta = timedelta(0)
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        delay: timedelta = timedelta(0),
+        pace: timedelta = timedelta(0),
+        queue: str | None = None,
     ) -> Sequence[Answer]:
         """
         Put failed and cancelled jobs back to pending; an answer an id, in order.
 
+        The first is due after `delay`, each other one `pace` after the one before it,
+        also where that was left. `queue` None: each goes where it was.
         Of several with one (task, key) the newest goes, and none whose key an
         unfinished job holds. Clears failures, losses, cancel_requested_at, expires_at
         and finished_at; keeps id, claims, attempts, errors and state.
@@ -537,11 +530,12 @@ class Store(Protocol):
 
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
+    ) -> Matches:
         """
         Give the ids of jobs that fit, newest (largest) first, below the id `after`.
 
-        Reads none of the jobs, so that a verb may go over very many.
+        Reads none of the jobs, so that a verb may go over very many. Payloads are
+        looked at for the newest `PAYLOADS_LOOKED_AT` that fit otherwise.
         """
         ...
 

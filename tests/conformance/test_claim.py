@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import ClaimKey, Status
-from rowlock._store import Demand, Filter, Pause, Store
+from rowlock._store import Demand, Pause, Store
 from rowlock.testing import FakeClock
 
 from .given import (

@@ -26,8 +26,16 @@ from hypothesis.stateful import (
 
 from rowlock import _outcome
 from rowlock._errors import StoreError
+from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
-from rowlock._store import Answer, Claimed, Demand, Filter, Pause, Pruned, Retention
+from rowlock._store import (
+    Answer,
+    Claimed,
+    Demand,
+    Pause,
+    Pruned,
+    Retention,
+)
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
 

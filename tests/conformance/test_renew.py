@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import ClaimKey, Status
-from rowlock._store import Filter, Store
+from rowlock._store import Store
 from rowlock.testing import FakeClock
 
 from .given import (

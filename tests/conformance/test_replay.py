@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import Job, Status
-from rowlock._store import Answer, Filter, Retention, Store
+from rowlock._store import Answer, Retention, Store
 from rowlock.testing import FakeClock
 
 from .given import (

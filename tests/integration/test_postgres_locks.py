@@ -12,8 +12,9 @@ import pytest
 
 from rowlock import App, OutcomeUnknown, _outcome
 from rowlock._events import AttemptSucceeded, Event
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Demand, Filter
+from rowlock._store import Demand
 from rowlock.stores.postgres import PostgresStore, finish
 from tests.eventually import eventually
 

@@ -26,6 +26,8 @@ from .postgres_given import job
 
 LEASE = timedelta(minutes=5)
 DELAY = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+FIELDS = '[{"path": ["n"], "value": 1}]'
 TASKS = frozenset({"mail", "report"})
 ERROR = {"type": "ValueError", "message": "no stock", "traceback": None}
 
@@ -274,11 +276,14 @@ async def order(session: Session, ids: Sequence[int]) -> None:
     """Use every verb by id."""
     await session.run("lock", ids=rows.numbers(ids))
     await read.get(session, ids)
+    await session.run("match", ids=rows.numbers(ids), fields=FIELDS)
     await operate.move(
         session, ids, by="test", queue="default", priority=1, delay=DELAY
     )
     await operate.cancel(session, ids, by="test")
-    await operate.replay(session, ids, by="test", delay=DELAY)
+    await operate.replay(
+        session, ids, by="test", delay=DELAY, pace=SECOND, queue="default"
+    )
     await operate.cancel(session, ids[::2], by="test")
     await operate.delete(session, ids)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rowlock import _outcome
-from rowlock._store import Filter
+from rowlock._filter import Filter
 from rowlock.stores import _sql
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import migrate

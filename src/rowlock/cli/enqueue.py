@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rowlock._errors import PayloadError, UsageError
+from rowlock._filter import Filter
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from rowlock._store import Filter
 from rowlock.cli import completion
 from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.discovery import find_app

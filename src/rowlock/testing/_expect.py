@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from rowlock._durations import iso, to_delay, to_instant
 from rowlock._errors import PayloadError, UsageError
+from rowlock._filter import Filter
 from rowlock._job import Job, Status, check_status
-from rowlock._store import Filter
 from rowlock._task import Task, check_task
 
 if TYPE_CHECKING:

@@ -59,17 +59,28 @@ async def cancel(session: Session, ids: Sequence[int], *, by: str) -> Answered:
 
 
 async def replay(
-    session: Session, ids: Sequence[int], *, by: str, delay: timedelta
+    session: Session,
+    ids: Sequence[int],
+    *,
+    by: str,
+    delay: timedelta,
+    pace: timedelta,
+    queue: str | None,
 ) -> Answered:
     """Put failed and cancelled jobs back to pending where their key is free."""
-    act = rows.to_json({"event": "replay", "by": by})
+    act: dict[str, JSON] = {"event": "replay", "by": by}
+    if queue is not None:
+        act["queue"] = queue
+    first, step = rows.micros(delay), rows.micros(pace)
+    places = {job_id: nth for nth, job_id in enumerate(dict.fromkeys(ids))}
 
     async def run(chosen: Sequence[int]) -> Sequence[Row]:
         return await session.run(
             "replay",
             ids=rows.numbers(chosen),
-            act=act,
-            delay=str(rows.micros(delay)),
+            delays=rows.numbers([first + places[job_id] * step for job_id in chosen]),
+            act=rows.to_json(act),
+            queue=queue,
         )
 
     done, left = await _patiently(session, ids, run, {Status.FAILED, Status.CANCELLED})

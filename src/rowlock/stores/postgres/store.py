@@ -14,12 +14,13 @@ from datetime import timedelta
 from functools import partial
 
 from rowlock._clock import Clock
+from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
 from rowlock._store import (
     Answer,
     Claimed,
     Demand,
-    Filter,
+    Matches,
     Migration,
     Page,
     Pause,
@@ -210,11 +211,17 @@ class PostgresStore:
         return await self._database.announce(partial(operate.cancel, ids=ids, by=by))
 
     async def replay(
-        self, ids: Sequence[int], *, by: str, delay: timedelta = _NO_TIME
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        delay: timedelta = _NO_TIME,
+        pace: timedelta = _NO_TIME,
+        queue: str | None = None,
     ) -> Sequence[Answer]:
         """Put failed and cancelled jobs back to pending; see `Store.replay`."""
         return await self._database.announce(
-            partial(operate.replay, ids=ids, by=by, delay=delay)
+            partial(operate.replay, ids=ids, by=by, delay=delay, pace=pace, queue=queue)
         )
 
     async def move(
@@ -263,7 +270,7 @@ class PostgresStore:
 
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
+    ) -> Matches:
         """Give the ids of jobs that fit; see `Store.search`."""
         return await self._database.read(
             partial(read.search, where=where, after=after, limit=limit)

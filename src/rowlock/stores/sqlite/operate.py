@@ -39,15 +39,25 @@ def cancel(
 
 
 def replay(
-    connection: sqlite3.Connection, now: int, ids: Sequence[int], *, by: str, delay: int
+    connection: sqlite3.Connection,
+    now: int,
+    ids: Sequence[int],
+    *,
+    by: str,
+    delay: int,
+    pace: int,
+    queue: str | None,
 ) -> tuple[Answer, ...]:
     """Put failed and cancelled jobs back to pending where their key is free."""
     jobs = find(connection, ids)
+    places = {job_id: nth for nth, job_id in enumerate(dict.fromkeys(ids))}
+    act: dict[str, JSON] = {"event": "replay", "by": by, "at": rows.iso(now)}
+    if queue is not None:
+        act["queue"] = queue
     done: dict[int, Answer] = {}
-    replayed = []
     # The newest first: it then holds its key against the others.
     for job_id in sorted(jobs, reverse=True):
-        job = jobs[job_id]
+        job, due = jobs[job_id], now + delay + places[job_id] * pace
         if job.status not in (Status.FAILED, Status.CANCELLED):
             continue
         blocked_by = _blocking(connection, job)
@@ -56,16 +66,11 @@ def replay(
                 job_id=job_id, done=False, status=job.status, blocked_by=blocked_by
             )
             continue
-        _change(connection, "replay", [job], {"run_at": now + delay, "now": now})
-        replayed.append(job)
-    act: dict[str, JSON] = {
-        "event": "replay",
-        "by": by,
-        "at": rows.iso(now),
-        "run_at": rows.iso(now + delay),
-    }
-    _note(connection, replayed, act)
-    return _answers(ids, jobs, done | _done(replayed, Status.PENDING))
+        to = {"run_at": due, "queue": queue, "now": now}
+        _change(connection, "replay", [job], to)
+        _note(connection, [job], act | {"run_at": rows.iso(due)})
+        done |= _done([job], Status.PENDING)
+    return _answers(ids, jobs, done)
 
 
 def move(

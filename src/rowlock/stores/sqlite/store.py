@@ -25,12 +25,13 @@ from rowlock.stores.sqlite.url import Address, read_url, show_url
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rowlock._filter import Filter
     from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
     from rowlock._store import (
         Answer,
         Claimed,
         Demand,
-        Filter,
+        Matches,
         Migration,
         Page,
         Pause,
@@ -186,11 +187,24 @@ class SQLiteStore:
         return await self._database.write(partial(operate.cancel, ids=ids, by=by))
 
     async def replay(
-        self, ids: Sequence[int], *, by: str, delay: timedelta = _NO_TIME
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        delay: timedelta = _NO_TIME,
+        pace: timedelta = _NO_TIME,
+        queue: str | None = None,
     ) -> Sequence[Answer]:
         """Put failed and cancelled jobs back to pending; see `Store.replay`."""
         return await self._database.write(
-            partial(operate.replay, ids=ids, by=by, delay=rows.to_span(delay)),
+            partial(
+                operate.replay,
+                ids=ids,
+                by=by,
+                delay=rows.to_span(delay),
+                pace=rows.to_span(pace),
+                queue=queue,
+            ),
             news=True,
         )
 
@@ -248,7 +262,7 @@ class SQLiteStore:
 
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
+    ) -> Matches:
         """Give the ids of jobs that fit; see `Store.search`."""
         return await self._database.read(
             partial(read.search, where=where, after=after, limit=limit)

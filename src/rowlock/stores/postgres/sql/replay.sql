@@ -1,4 +1,5 @@
--- Puts failed and cancelled jobs back to pending, with their history. Of several with
+-- Puts failed and cancelled jobs back to pending, each after a delay of its own and in
+-- another queue where one is given, with their history. Of several with
 -- one (task, key) the newest goes, and none whose key an unfinished job holds (law 10):
 -- the rows are chosen first, since one conflict would undo them all. Answers those put
 -- back, and those blocked with the job that holds their key; one that is missing stands
@@ -7,8 +8,8 @@
 -- are locked. Needs live_unfinished_keys. Where a key is taken meanwhile it fails, and
 -- is run again.
 WITH found AS MATERIALIZED (
-    SELECT job.*
-    FROM unnest(%(ids)s::bigint[]) AS wanted (job_id)
+    SELECT job.*, wanted.delay
+    FROM unnest(%(ids)s::bigint[], %(delays)s::bigint[]) AS wanted (job_id, delay)
     CROSS JOIN LATERAL (
         SELECT id, finished_at, task, idempotency_key AS key, true AS is_live
         FROM {schema}.live
@@ -17,8 +18,8 @@ WITH found AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS job
     UNION ALL
-    SELECT job.*
-    FROM unnest(%(ids)s::bigint[]) AS wanted (job_id)
+    SELECT job.*, wanted.delay
+    FROM unnest(%(ids)s::bigint[], %(delays)s::bigint[]) AS wanted (job_id, delay)
     CROSS JOIN LATERAL (
         SELECT id, finished_at, task, idempotency_key AS key, false AS is_live
         FROM {schema}.history
@@ -29,9 +30,10 @@ WITH found AS MATERIALIZED (
 ),
 judged AS MATERIALIZED (
     SELECT
-        found.*, again.at AS again_at,
+        found.*, {now} + delay * interval '1 microsecond' AS again_at,
         %(act)s::jsonb || jsonb_build_object(
-            'at', {schema}.iso({now}), 'run_at', {schema}.iso(again.at)
+            'at', {schema}.iso({now}),
+            'run_at', {schema}.iso({now} + delay * interval '1 microsecond')
         ) AS entry,
         coalesce(
             (
@@ -46,9 +48,6 @@ judged AS MATERIALIZED (
             )
         ) AS blocked_by
     FROM found
-    CROSS JOIN (
-        SELECT {now} + %(delay)s::bigint * interval '1 microsecond' AS at
-    ) AS again
 ),
 gone AS (
     DELETE FROM {schema}.history USING judged
@@ -64,8 +63,9 @@ returned AS (
     )
     SELECT
         id, again_at, created_at, started_at, {now}, timeout, priority, claims,
-        attempts, max_attempts, queue, task, idempotency_key, backoff, last_error,
-        progress, meta, {schema}.noted(errors, entry), state, payload
+        attempts, max_attempts, coalesce(%(queue)s::text, queue), task,
+        idempotency_key, backoff, last_error, progress, meta,
+        {schema}.noted(errors, entry), state, payload
     FROM gone
     RETURNING id, queue, priority, run_at
 ),
@@ -74,6 +74,7 @@ kept AS (
     SET
         status = 'pending',
         run_at = again_at,
+        queue = coalesce(%(queue)s::text, queue),
         expires_at = NULL,
         failures = 0,
         losses = 0,
