@@ -66,10 +66,10 @@ class Filter:
     priority: Between | int | str | None = None
     attempts: Between | int | str | None = None
     worker: str | None = None
-    older_than: timedelta | None = None
-    younger_than: timedelta | None = None
-    finished_older_than: timedelta | None = None
-    finished_younger_than: timedelta | None = None
+    older_than: timedelta | float | None = None
+    younger_than: timedelta | float | None = None
+    finished_older_than: timedelta | float | None = None
+    finished_younger_than: timedelta | float | None = None
     payload: Mapping[str, JSON] | None = field(default=None, hash=False)
     all: bool = False
 
