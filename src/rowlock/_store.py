@@ -58,6 +58,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from rowlock._durations import to_delay
+from rowlock._figures import Figures
 from rowlock._filter import Filter
 from rowlock._job import (
     JSON,
@@ -254,18 +255,26 @@ class QueueStats:
     """
     One queue: jobs by status, how many are due, and since when the oldest is.
 
-    `counts` has every status, with 0 where no job is in it.
+    `counts` has every status, with 0 where no job is in it. `rate` is how many jobs a
+    second ended within the last minute, however they did; those that retention has
+    removed since are missing.
     """
 
     queue: str
     counts: Mapping[Status, int]
     due: int
     oldest_due: datetime | None
+    rate: float = 0.0
 
     def __post_init__(self) -> None:
         # A store counts what is there; who reads looks for what isn't, too.
         counts = {status: self.counts.get(status, 0) for status in Status}
         object.__setattr__(self, "counts", counts)
+
+    @property
+    def scheduled(self) -> int:
+        """How many pending jobs aren't due yet."""
+        return self.counts[Status.PENDING] - self.due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +322,10 @@ class Migration:
     version: int
     name: str
     sql: str
+
+
+# Over how long the rate of a queue is taken.
+RATE_SPAN = timedelta(minutes=1)
 
 
 class Wakeups(Protocol):
@@ -368,6 +381,11 @@ class Store(Protocol):
     @property
     def lent(self) -> Lent:
         """The operations on a connection that the caller lends."""
+        ...
+
+    @property
+    def figures(self) -> Figures:
+        """What is counted for an operator who asks."""
         ...
 
     async def open(self) -> None:

@@ -24,10 +24,10 @@ from rowlock._events import (
     JobDeadLettered,
     JobEvent,
 )
+from rowlock._instants import span
 from rowlock.cli import colour
 from rowlock.cli.demo_app import LONG_TASK
 from rowlock.cli.demo_screen import Screen, bar, fit
-from rowlock.cli.instants import span
 from rowlock.cli.table import cut, printable
 
 WIDTH = 80

@@ -12,13 +12,13 @@ import click
 from rowlock._app import App
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
+from rowlock._instants import relative
 from rowlock._job import Job, Status
 from rowlock._operations import CUT
 from rowlock._store import Page
 from rowlock.cli import colour
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
-from rowlock.cli.instants import relative
 from rowlock.cli.parameters import (
     Place,
     output_options,

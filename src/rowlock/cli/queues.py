@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import click
 
+from rowlock._instants import relative
 from rowlock._job import Status
 from rowlock._store import Pause, QueueStats, Stats
 from rowlock.cli import colour, completion
 from rowlock.cli.database import opened
-from rowlock.cli.documents import Output, plain
-from rowlock.cli.instants import relative
+from rowlock.cli.documents import Output, fields_of, plain
 from rowlock.cli.parameters import (
     Place,
     output_options,
@@ -21,11 +21,16 @@ from rowlock.cli.parameters import (
 from rowlock.cli.pauses import pause_of, pause_options, print_pause, print_resume, until
 from rowlock.cli.table import Cell, Column, print_table
 
+# Of those that ended well only the rate: how many are still there says little.
+SHOWN = (Status.RUNNING, Status.FAILED)
+
 COLUMNS = (
     Column("QUEUE", may_shrink=True),
-    *(Column(status.upper(), is_number=True) for status in Status),
     Column("DUE", is_number=True),
+    Column("SCHEDULED", is_number=True),
+    *(Column(status.upper(), is_number=True) for status in SHOWN),
     Column("OLDEST DUE"),
+    Column("RATE", is_number=True),
     Column("PAUSED", may_shrink=True),
 )
 
@@ -43,12 +48,18 @@ def queues() -> None:
 @output_options
 @place_options
 def list_(output: Output, *, place: Place) -> None:
-    """List the queues: jobs by status, how many are due, since when, and pauses."""
+    """
+    List the queues: how many jobs are due, scheduled, running and dead letters.
+
+    With since when the oldest is due, how many a second ended within the last minute,
+    and pauses; --json has the counts of every status.
+    """
     with opened(place) as app:
         stats = app.stats_sync()
     told = [
         {
-            **_fields(queue),
+            **fields_of(queue),
+            "scheduled": queue.scheduled,
             "paused": plain(pause_of(stats, queue=queue.queue)),
         }
         for queue in _all(stats)
@@ -118,17 +129,20 @@ def _all(stats: Stats) -> list[QueueStats]:
     return sorted(found.values(), key=lambda queue: queue.queue)
 
 
-def _fields(queue: QueueStats) -> dict[str, object]:
-    told = plain(queue)
-    return dict(told) if isinstance(told, dict) else {}
-
-
 def _row(queue: QueueStats, stats: Stats) -> list[str | Cell]:
     counts = [
         Cell(str(count), colour.OF_STATUS[status] if count else None)
-        for status in Status
+        for status in SHOWN
         for count in [queue.counts[status]]
     ]
     oldest = "" if queue.oldest_due is None else relative(queue.oldest_due, stats.now)
     paused: Pause | None = pause_of(stats, queue=queue.queue)
-    return [queue.queue, *counts, str(queue.due), oldest, until(paused, stats.now)]
+    return [
+        queue.queue,
+        str(queue.due),
+        str(queue.scheduled),
+        *counts,
+        oldest,
+        f"{queue.rate:.3g}/s",
+        until(paused, stats.now),
+    ]

@@ -12,10 +12,10 @@ from dataclasses import fields
 from datetime import datetime
 
 from rowlock._durations import iso
+from rowlock._instants import relative, span
 from rowlock._job import JSON, Job, Status
 from rowlock._outcome import in_words
 from rowlock.cli import colour
-from rowlock.cli.instants import relative, span
 from rowlock.cli.table import printable
 
 INDENT = "  "

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from rowlock._filter import AGES, PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Claim, Job, Status
-from rowlock._store import Matches, Page, QueueStats, Stats, TaskStats
+from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.sessions import Row, Session
 
@@ -108,6 +108,7 @@ async def stats(session: Session) -> Stats:
     async with session.reading():
         found = await session.run("counts")
         tasks = await session.run("due_tasks")
+        ended = await session.run("rates", span=str(rows.micros(RATE_SPAN)))
         workers = await session.run("live_workers")
         pauses = await session.run("pausing")
     counts: defaultdict[str, defaultdict[Status, int]] = defaultdict(
@@ -118,12 +119,17 @@ async def stats(session: Session) -> Stats:
         counts[queue][Status(status)] += count
         if status == Status.PENDING:
             due[queue] = (n_due, oldest)
+    rates: dict[str, int] = dict(ended)
     queues = []
     for queue in sorted(counts):
         n_due, oldest = due.get(queue, (0, None))
         queues.append(
             QueueStats(
-                queue=queue, counts=dict(counts[queue]), due=n_due, oldest_due=oldest
+                queue=queue,
+                counts=dict(counts[queue]),
+                due=n_due,
+                oldest_due=oldest,
+                rate=rates.get(queue, 0) / RATE_SPAN.total_seconds(),
             )
         )
     return Stats(

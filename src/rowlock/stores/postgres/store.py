@@ -39,6 +39,7 @@ from rowlock.stores.postgres import retention as letting_go
 from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.database import Database
+from rowlock.stores.postgres.figures import PostgresFigures
 from rowlock.stores.postgres.lent import PostgresLent
 from rowlock.stores.postgres.roles import Roles
 from rowlock.stores.postgres.sessions import Session
@@ -53,6 +54,7 @@ class PostgresStore:
     def __init__(self, address: Address, *, clock: Clock | None = None) -> None:
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
+        self._figures = PostgresFigures(self._database)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> PostgresStore:
@@ -73,6 +75,11 @@ class PostgresStore:
     def lent(self) -> PostgresLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def figures(self) -> PostgresFigures:
+        """What is counted for an operator who asks."""
+        return self._figures
 
     async def open(self) -> None:
         """Connect and check the schema; see `Store.open`."""

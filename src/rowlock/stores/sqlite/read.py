@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._filter import PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Status
-from rowlock._store import Matches, Page, QueueStats, Stats, TaskStats
+from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 
@@ -164,6 +164,8 @@ def stats(connection: sqlite3.Connection, now: int) -> Stats:
         counts[queue][Status(status)] = count
         if status == Status.PENDING:
             due[queue] = (n_due, oldest)
+    since = {"since": now - rows.to_span(RATE_SPAN)}
+    rates = dict(connection.execute(SQL["rates"], since).fetchall())
     queues = []
     for queue in sorted(counts):
         n_due, oldest = due.get(queue, (0, None))
@@ -173,6 +175,7 @@ def stats(connection: sqlite3.Connection, now: int) -> Stats:
                 counts=counts[queue],
                 due=n_due,
                 oldest_due=rows.maybe_instant(oldest),
+                rate=rates.get(queue, 0) / RATE_SPAN.total_seconds(),
             )
         )
     workers = connection.execute(SQL["live_workers"], {"now": now}).fetchall()

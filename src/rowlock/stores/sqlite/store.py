@@ -19,6 +19,7 @@ from rowlock.stores.sqlite import operate, read, rows, upkeep
 from rowlock.stores.sqlite.connection import check_version
 from rowlock.stores.sqlite.database import Database
 from rowlock.stores.sqlite.enqueue import enqueue
+from rowlock.stores.sqlite.figures import SQLiteFigures
 from rowlock.stores.sqlite.lent import SQLiteLent
 from rowlock.stores.sqlite.url import Address, read_url, show_url
 
@@ -69,6 +70,7 @@ class SQLiteStore:
             address.path, synchronous=address.synchronous, clock=clock, trace=trace
         )
         self._lent = SQLiteLent(self._database, clock)
+        self._figures = SQLiteFigures(self._database)
         self._turn = 0
 
     @classmethod
@@ -90,6 +92,11 @@ class SQLiteStore:
     def lent(self) -> SQLiteLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def figures(self) -> SQLiteFigures:
+        """What is counted for an operator who asks."""
+        return self._figures
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""
