@@ -30,7 +30,7 @@ from rowlock._job import Status, check_id
 from rowlock._options import check_name, check_priority
 from rowlock._store import Answer, Filter, Pause, Store
 from rowlock._sync import Portal
-from rowlock._task import Task, check_task
+from rowlock._task import KeyedTask, check_task
 
 Where: TypeAlias = int | Iterable[int] | Filter
 
@@ -214,7 +214,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         for_: float | timedelta | None = None,
         reason: str | None = None,
         by: str | None = None,
@@ -252,7 +252,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         for_: float | timedelta | None = None,
         reason: str | None = None,
         by: str | None = None,
@@ -270,7 +270,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         by: str | None = None,
     ) -> bool:
         """
@@ -296,7 +296,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         by: str | None = None,
     ) -> bool:
         """
@@ -358,7 +358,7 @@ def _ids(answers: Iterable[Answer]) -> tuple[int, ...]:
 
 def _pause(
     queue: str | None,
-    task: str | Task[..., Any] | None,
+    task: str | KeyedTask[..., Any] | None,
     *,
     reason: str | None,
     by: str,
