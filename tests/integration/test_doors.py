@@ -118,11 +118,11 @@ def test_a_job_carries_no_connection_that_enqueue_many_would_not_use(
 
 
 def test_a_filter_takes_a_status_as_a_text_and_an_age_in_seconds(app: App) -> None:
-    where = given(status="pending", older_than=0)
+    where = Filter(status="pending", older_than=0)
 
     assert len(app.list_sync(where).jobs) == 20
     assert not app.list_sync(Filter(older_than=timedelta(hours=1))).jobs
 
 
 def test_a_retention_is_in_seconds_too() -> None:
-    assert Retention(failed=60).failed == timedelta(minutes=1)  # type: ignore[arg-type]  # as typed in a shell
+    assert Retention(failed=60).failed == timedelta(minutes=1)

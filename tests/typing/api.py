@@ -221,6 +221,10 @@ async def operators_get_values() -> None:
         await app.move([17], queue="mail", priority=5, delay=0), Sequence[Answer]
     )
     old = Filter(status=Status.FAILED, older_than=timedelta(days=1))
+    assert_type(old.status, Status | None)
+    assert_type(Filter(status="failed", older_than=3600).older_than, timedelta | None)
+    assert_type(Filter(ids=[1, 2]).ids, tuple[int, ...] | None)
+    assert_type(Retention(failed=3600).failed, timedelta)
     assert_type(app.delete_sync(old, by="ada"), Sequence[Answer])
     assert_type(await app.resume(queue="mail"), bool)
     await app.pause(task=greet, for_=timedelta(hours=1), reason="the provider is down")
@@ -230,6 +234,9 @@ async def operators_get_values() -> None:
     await app.move(17, "mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await app.pause("mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Filter(state="failed")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Filter(status="dead")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Filter(older_than="1d")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retention(failed="30d")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def a_job_is_waited_for() -> None:
@@ -317,4 +324,5 @@ async def tested(rowlock_app: App, rowlock_clock: FakeClock) -> None:
     assert_enqueued_sync(app, "greet", status="pending", delay=60, within=1)
     await refute_enqueued(app, greet, priority=3, status=Status.FAILED)
     refute_enqueued_sync(app, greet, run_at=datetime.now(UTC))
+    await refute_enqueued(app, greet, status="dead")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await refute_enqueued(app, greet, colour="red")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

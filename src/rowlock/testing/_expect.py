@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from rowlock._durations import iso, to_delay, to_instant
 from rowlock._errors import PayloadError, UsageError
-from rowlock._job import Job, Status, check_status
+from rowlock._job import Job, Status, StatusLike, check_status
 from rowlock._store import Filter
 from rowlock._task import KeyedTask, check_task
 
@@ -29,7 +29,7 @@ class Expected(TypedDict, total=False):
 
     args: Mapping[str, object]
     queue: str
-    status: Status | str
+    status: StatusLike
     priority: int
     delay: float | timedelta
     run_at: datetime
