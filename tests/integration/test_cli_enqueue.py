@@ -97,12 +97,12 @@ def test_a_duplicate_is_said_to_be_one_with_the_job_that_holds_the_key() -> None
 
 def test_json_says_the_same() -> None:
     assert run_json(*GREET, "--key", "k") == {
-        "id": 1,
+        "job_id": 1,
         "duplicate": False,
         "held_by": None,
     }
     assert run_json(*GREET, "--key", "k") == {
-        "id": None,
+        "job_id": None,
         "duplicate": True,
         "held_by": 1,
     }
