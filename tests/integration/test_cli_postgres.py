@@ -75,7 +75,8 @@ def test_a_job_is_enqueued_worked_shown_cancelled_and_replayed(
 def test_jobs_are_moved_run_and_deleted_and_a_queue_paused() -> None:
     enqueue = ("enqueue", "-A", "shop:app", "--delay", "1h", "greet")
     first, second = (
-        run_json(*enqueue, json.dumps({"name": name}))["job_id"] for name in ("Ada", "Bo")
+        run_json(*enqueue, json.dumps({"name": name}))["job_id"]
+        for name in ("Ada", "Bo")
     )
     moved = run("jobs", "move", first, "--to-queue", "slow", "--to-priority", 7)
     assert moved.stdout == f"{first}  done\n"

@@ -261,6 +261,7 @@ async def a_handler_asks_and_tells() -> None:
     attempt.progress(0.5, "half of it")
     attempt.spawn(greet.job("Ada"), *(greet.job(name) for name in ("Bo", "Cy")))
     await attempt.cancelled
+    attempt.cancelled.raise_if_set()
     if attempt.cancelled or attempt.cancelled.wait(1):
         return
 
