@@ -372,6 +372,14 @@ class Wakeups(Protocol):
 class Lent(Protocol):
     """What can be done in a transaction that the caller lends: a seam of its own."""
 
+    def keeps_out(self, connection: object) -> bool:
+        """
+        Whether this connection's transaction may lock out a store that isn't open.
+
+        Then nobody opens it: `enqueue_sync` makes what it needs in that transaction.
+        """
+        ...
+
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object
     ) -> Sequence[int | None]:
