@@ -243,7 +243,8 @@ class Job:
 
     `payload`, `result`, `state` and `meta` are decoded JSON; the first three are left
     out of its repr, which ends up in logs. `errors` holds the last
-    ten failures, losses and operators' acts, oldest first. Instants are in UTC.
+    ten failures, losses and operators' acts, oldest first; `last_error` is the last
+    there was, also of a job that succeeded afterwards. Instants are in UTC.
     `timeout` is in seconds; it and `backoff` are None where the task's own count.
     """
 
