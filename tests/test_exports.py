@@ -27,7 +27,10 @@ TESTING = {
     *("assert_enqueued", "assert_enqueued_sync"),
     *("refute_enqueued", "refute_enqueued_sync"),
 }
-FIXTURES = {"rowlock_app", "rowlock_clock", "rowlock_inline", "rowlock_url"}
+FIXTURES = {
+    *("rowlock_app", "rowlock_clock", "rowlock_database", "rowlock_inline"),
+    "rowlock_url",
+}
 # What costs time to load and isn't needed to enqueue from a web request.
 LOADED_ON_USE = {
     "click",

@@ -39,7 +39,7 @@ from rowlock._store import (
     TaskStats,
     WorkerInfo,
 )
-from rowlock._task import Task
+from rowlock._task import KeyedTask, Task
 
 __all__ = [
     "Answer",
@@ -55,6 +55,7 @@ __all__ = [
     "Job",
     "JobNotFound",
     "JobUnfinished",
+    "KeyedTask",
     "NewJob",
     "OutcomeUnknown",
     "Page",

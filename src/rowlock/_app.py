@@ -259,7 +259,8 @@ class App(Registry, Reading, Operations, Pauses):
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
-        self._portal.wait(self.open())
+        if not self._store.lent.keeps_out(connection):
+            self._portal.wait(self.open())
         return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
@@ -267,9 +268,6 @@ class App(Registry, Reading, Operations, Pauses):
     async def open(self) -> None:
         """
         Connect now instead of at the first call; a second time does nothing.
-
-        Before a transaction of your own on a database that Rowlock has never used: the
-        tables are made by another connection, which your lock would keep out.
 
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())

@@ -34,10 +34,10 @@ class Cancelled:
     """
     A signal that this attempt should stop, with the reason.
 
-    Threads wait on it (`wait(timeout)`) or look (`is_set()`, or just `if`); async code
-    awaits it. An async handler is cancelled as well. `reason` is `cancel` (somebody
-    asked), `timeout`, `shutdown` or `lost` (another worker may have the job), None
-    until set.
+    Threads wait on it (`wait(timeout)`) or look (`is_set()`, or just `if`), and leave
+    by `raise_if_set()`; async code awaits it. An async handler is cancelled as well.
+    `reason` is `cancel` (somebody asked), `timeout`, `shutdown` or `lost` (another
+    worker may have the job), None until set.
 
         >>> cancelled = Cancelled()
         >>> cancelled.set("shutdown")
@@ -60,6 +60,29 @@ class Cancelled:
     def is_set(self) -> bool:
         """Tell whether the attempt should stop."""
         return self.reason is not None
+
+    def raise_if_set(self) -> None:
+        """
+        End the handler here if the attempt should stop.
+
+        Call it between two steps. At a shutdown the job is given back, due at once and
+        with no failure; after a cancel it is cancelled; a timeout is a timeout. A
+        handler that returns instead has succeeded.
+
+        Raises:
+            asyncio.CancelledError: as async handlers get it, since no
+                `except Exception` swallows that.
+
+            >>> cancelled = Cancelled()
+            >>> cancelled.raise_if_set()
+            >>> cancelled.set("shutdown")
+            >>> cancelled.raise_if_set()
+            Traceback (most recent call last):
+            ...
+            asyncio.exceptions.CancelledError: shutdown
+        """
+        if self.reason is not None:
+            raise asyncio.CancelledError(self.reason)
 
     def __bool__(self) -> bool:
         # `if attempt.cancelled` would be true from the start otherwise, and a handler

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._job import JSON, Status, check_id, check_status
+from rowlock._job import JSON, Status, StatusLike, check_id, check_status
 
 # Among so many of the newest jobs that fit otherwise are payloads looked at.
 PAYLOADS_LOOKED_AT = 20_000
@@ -32,6 +32,11 @@ class Between(NamedTuple):
     most: int | None
 
 
+ANY = Between(None, None)
+
+BetweenLike: TypeAlias = "int | str | tuple[int | None, int | None]"
+
+
 class PayloadField(NamedTuple):
     """A field of a payload by the names that lead to it, and the value it has."""
 
@@ -39,7 +44,7 @@ class PayloadField(NamedTuple):
     value: bool | float | str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Filter:
     """
     Which jobs; what is None doesn't restrict.
@@ -63,33 +68,62 @@ class Filter:
     idempotency_key: str | None = None
     error: str | None = None
     error_type: str | None = None
-    priority: Between | int | str | None = None
-    attempts: Between | int | str | None = None
+    priority: Between | None = None
+    attempts: Between | None = None
     worker: str | None = None
-    older_than: timedelta | float | None = None
-    younger_than: timedelta | float | None = None
-    finished_older_than: timedelta | float | None = None
-    finished_younger_than: timedelta | float | None = None
+    older_than: timedelta | None = None
+    younger_than: timedelta | None = None
+    finished_older_than: timedelta | None = None
+    finished_younger_than: timedelta | None = None
     payload: Mapping[str, JSON] | None = field(default=None, hash=False)
     all: bool = False
 
-    def __post_init__(self) -> None:
-        if self.ids is not None:
-            ids = tuple(check_id(job_id) for job_id in self.ids)
-            object.__setattr__(self, "ids", ids)
-        if self.status is not None:
-            object.__setattr__(self, "status", check_status(self.status))
-        for name in TEXTS:
-            _check_text(getattr(self, name), name)
-        for name in ("priority", "attempts"):
-            value = to_between(getattr(self, name), f"Filter({name}=)")
+    def __init__(
+        self,
+        *,
+        ids: Iterable[int] | None = None,
+        status: StatusLike | None = None,
+        task: str | None = None,
+        queue: str | None = None,
+        idempotency_key: str | None = None,
+        error: str | None = None,
+        error_type: str | None = None,
+        priority: BetweenLike | None = None,
+        attempts: BetweenLike | None = None,
+        worker: str | None = None,
+        older_than: float | timedelta | None = None,
+        younger_than: float | timedelta | None = None,
+        finished_older_than: float | timedelta | None = None,
+        finished_younger_than: float | timedelta | None = None,
+        payload: Mapping[str, JSON] | None = None,
+        all: bool = False,  # noqa: A002 - what an operator says, as in `--all`
+    ) -> None:
+        found: dict[str, object] = {
+            "ids": None if ids is None else tuple(map(check_id, ids)),
+            "status": None if status is None else check_status(status),
+            "task": _text(task, "task"),
+            "queue": _text(queue, "queue"),
+            "idempotency_key": _text(idempotency_key, "idempotency_key"),
+            "error": _text(error, "error"),
+            "error_type": _text(error_type, "error_type"),
+            "priority": to_between(priority, "Filter(priority=)"),
+            "attempts": to_between(attempts, "Filter(attempts=)"),
+            "worker": _text(worker, "worker"),
+            "older_than": _age(older_than, "older_than"),
+            "younger_than": _age(younger_than, "younger_than"),
+            "finished_older_than": _age(finished_older_than, "finished_older_than"),
+            "finished_younger_than": _age(
+                finished_younger_than, "finished_younger_than"
+            ),
+            "payload": payload,
+            "all": all,
+        }
+        for name, value in found.items():
             object.__setattr__(self, name, value)
-        for name in AGES:
-            if (age := getattr(self, name)) is not None:
-                object.__setattr__(self, name, to_delay(age, f"Filter({name}=)"))
-        if self.payload is not None:
-            tuple(_fields(self.payload, ()))  # or it would be refused by the store only
-        if self.all and not replace(self, all=False).is_empty:
+        if payload is not None:
+            # What can't be compared is refused here, not where it is looked for.
+            tuple(_fields(payload, ()))
+        if all and found != _EMPTY | {"all": True}:
             msg = "Filter(all=True) means every job, and goes with nothing else."
             raise UsageError(msg)
 
@@ -103,25 +137,28 @@ class Filter:
         """The fields that a payload must have, flat."""
         return () if self.payload is None else tuple(_fields(self.payload, ()))
 
-    def between(self, name: str) -> Between:
-        """Give the range of `priority` or `attempts`, open where it isn't set."""
-        found = getattr(self, name)
-        return found if isinstance(found, Between) else Between(None, None)
-
 
 TEXTS = ("task", "queue", "idempotency_key", "error", "error_type", "worker")
 AGES = ("older_than", "younger_than", "finished_older_than", "finished_younger_than")
 
 
-def _check_text(value: object, name: str) -> None:
+_EMPTY = {field.name: field.default for field in fields(Filter)}
+
+
+def _text(value: object, name: str) -> object:
     if value is None:
-        return
+        return None
     if not isinstance(value, str) or not value:
         msg = f"Filter({name}=) takes a text that isn't empty, not {value!r}."
         raise UsageError(msg)
     if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
         msg = f"Filter({name}=) can't hold NUL or a lone surrogate: {value!r}."
         raise UsageError(msg)
+    return value
+
+
+def _age(value: float | timedelta | None, name: str) -> timedelta | None:
+    return None if value is None else to_delay(value, f"Filter({name}=)")
 
 
 def to_between(value: object, argument: str) -> Between | None:

@@ -13,7 +13,7 @@ from rowlock._operator import who
 from rowlock._options import check_name
 from rowlock._store import Pause, Store
 from rowlock._sync import Portal
-from rowlock._task import Task, check_task
+from rowlock._task import KeyedTask, check_task
 
 
 class Pauses:
@@ -27,7 +27,7 @@ class Pauses:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         for_: float | timedelta | None = None,
         reason: str | None = None,
         by: str | None = None,
@@ -65,7 +65,7 @@ class Pauses:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         for_: float | timedelta | None = None,
         reason: str | None = None,
         by: str | None = None,
@@ -83,7 +83,7 @@ class Pauses:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         by: str | None = None,
     ) -> bool:
         """
@@ -109,7 +109,7 @@ class Pauses:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         by: str | None = None,
     ) -> bool:
         """
@@ -125,7 +125,7 @@ class Pauses:
 
 def _pause(
     queue: str | None,
-    task: str | Task[..., Any] | None,
+    task: str | KeyedTask[..., Any] | None,
     *,
     reason: str | None,
     by: str,

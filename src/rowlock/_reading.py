@@ -14,7 +14,7 @@ from rowlock._job import Job, Status, check_id
 from rowlock._options import check_count, check_name
 from rowlock._store import Page, Stats, Store
 from rowlock._sync import Portal
-from rowlock._task import Task, check_task
+from rowlock._task import KeyedTask, check_task
 
 # How often `wait` looks: soon at first, as most jobs are short, then seldom.
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
@@ -91,7 +91,7 @@ class Reading:
         return self._portal.run(self.list(where, after=after, limit=limit), "app.list")
 
     async def find(
-        self, task: str | Task[..., Any], idempotency_key: str
+        self, task: str | KeyedTask[..., Any], idempotency_key: str
     ) -> Job | None:
         """
         Find the job of a task that has this idempotency key.
@@ -121,7 +121,9 @@ class Reading:
                 return holder
         return newest
 
-    def find_sync(self, task: str | Task[..., Any], idempotency_key: str) -> Job | None:
+    def find_sync(
+        self, task: str | KeyedTask[..., Any], idempotency_key: str
+    ) -> Job | None:
         """
         Do what `find` does, from synchronous code.
 

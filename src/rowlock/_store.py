@@ -165,7 +165,7 @@ class Answer:
         return f"already {self.status}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Retention:
     """
     How long finished jobs stay, by how they ended; 0 keeps nothing.
@@ -177,10 +177,17 @@ class Retention:
     cancelled: timedelta = timedelta(days=3)
     failed: timedelta = timedelta(days=30)
 
-    def __post_init__(self) -> None:
-        for name in ("succeeded", "cancelled", "failed"):
-            value = to_delay(getattr(self, name), f"Retention({name}=)")
-            object.__setattr__(self, name, value)
+    # Takes more than it gives back, which a field can't say to a type checker.
+    def __init__(
+        self,
+        *,
+        succeeded: float | timedelta = succeeded,
+        cancelled: float | timedelta = cancelled,
+        failed: float | timedelta = failed,
+    ) -> None:
+        given = {"succeeded": succeeded, "cancelled": cancelled, "failed": failed}
+        for name, value in given.items():
+            object.__setattr__(self, name, to_delay(value, f"Retention({name}=)"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +354,14 @@ class Wakeups(Protocol):
 
 class Lent(Protocol):
     """What can be done in a transaction that the caller lends: a seam of its own."""
+
+    def keeps_out(self, connection: object) -> bool:
+        """
+        Whether this connection's transaction may lock out a store that isn't open.
+
+        Then nobody opens it: `enqueue_sync` makes what it needs in that transaction.
+        """
+        ...
 
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object

@@ -17,6 +17,15 @@ from .command_line import Command, fails, run, run_json
 SHOP = ("-A", "shop:app")
 
 
+WOBBLE = """
+
+@app.task(backoff=0)
+def wobble() -> None:
+    if current_attempt().number == 1:
+        raise OSError("gone")
+"""
+
+
 def enqueue(task: str, payload: str = "{}", *options: object) -> int:
     result = run("enqueue", *SHOP, task, payload, *options)
     assert result.exit_code == 0, result.stderr
@@ -177,6 +186,25 @@ def test_the_table_is_for_people() -> None:
     assert lines[3].endswith(r"no such \x1b[31morder")
     assert "finished" in lines[4]
     assert result.stderr == ""
+
+
+def test_a_job_that_succeeded_in_the_end_shows_no_error_but_keeps_its_story(
+    shop: Path,
+) -> None:
+    with (shop / "shop.py").open("a") as program:
+        program.write(WOBBLE)
+    enqueue("wobble", "{}")
+    work()
+
+    (line,) = run("jobs", "list", *SHOP).stdout.splitlines()[1:]
+    preview = run("jobs", "delete", 1, "--dry-run", *SHOP).stdout
+    assert line.split()[1:3] == ["succeeded", "wobble"]
+    assert "OSError" not in line
+    assert "succeeded" in preview
+    assert "OSError" not in preview
+    assert "OSError: gone" in run("jobs", "show", 1, *SHOP).stdout
+    # Where a program reads it, it is the row's.
+    assert run_json("jobs", "list", *SHOP)["jobs"][0]["last_error"] == "OSError: gone"
 
 
 @pytest.mark.usefixtures("jobs")

@@ -37,7 +37,7 @@ def made(**fields: object) -> Filter:
 )
 def test_a_range_is_a_number_or_two_ends(given: object, read: Between) -> None:
     assert made(priority=given).priority == read
-    assert made(attempts=given).between("attempts") == read
+    assert made(attempts=given).attempts == read
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,6 @@ def test_a_range_is_a_number_or_two_ends(given: object, read: Between) -> None:
 def test_what_is_no_range_is_refused_with_what_is(given: object) -> None:
     with pytest.raises(UsageError, match=r"Filter\(priority=\) takes a whole number"):
         made(priority=given)
-
-
-def test_a_range_that_is_not_given_is_open() -> None:
-    assert Filter().between("priority") == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from rowlock.cli.parameters import (
     read_id,
     read_ids,
 )
-from rowlock.cli.selection import filter_options
+from rowlock.cli.selection import error_of, filter_options
 from rowlock.cli.story import tell
 from rowlock.cli.table import Cell, Column, print_table
 from rowlock.cli.verbs import cancel, delete, move, replay, run
@@ -162,7 +162,6 @@ def _print_page(page: Page, now: datetime) -> None:
 
 
 def _row(job: Job, now: datetime) -> list[str | Cell]:
-    error = (job.last_error or "").partition("\n")[0]
     return [
         str(job.id),
         Cell(str(job.status), colour.OF_STATUS[job.status]),
@@ -170,7 +169,7 @@ def _row(job: Job, now: datetime) -> list[str | Cell]:
         job.queue,
         f"{job.failures} of {job.max_attempts}",
         when(job, now),
-        error,
+        error_of(job) or "",
     ]
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from heapq import merge
 from operator import itemgetter
 
-from rowlock._filter import AGES, PAYLOADS_LOOKED_AT, TEXTS, Filter
+from rowlock._filter import AGES, ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Claim, Job, Status
 from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.postgres import rows
@@ -83,7 +83,9 @@ async def _fitting(
         age = getattr(where, name)
         values[name] = None if age is None else str(rows.micros(age))
     for name in ("priority", "attempts"):
-        for end, value in zip(("least", "most"), where.between(name), strict=True):
+        for end, value in zip(
+            ("least", "most"), getattr(where, name) or ANY, strict=True
+        ):
             values[f"{end}_{name}"] = None if value is None else str(value)
     found = await session.run("search_live", **values)
     if where.status is None or where.status in _IN_HISTORY:

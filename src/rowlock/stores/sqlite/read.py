@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowlock._filter import PAYLOADS_LOOKED_AT, TEXTS, Filter
+from rowlock._filter import ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Status
 from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.sqlite import rows
@@ -127,7 +127,7 @@ def _fitting(
         age = getattr(where, name)
         values[bound] = None if age is None else now - rows.to_span(age)
     for name in ("priority", "attempts"):
-        least, most = where.between(name)
+        least, most = getattr(where, name) or ANY
         values |= {f"least_{name}": least, f"most_{name}": most}
     found = connection.execute(SQL[_listing(where)], values).fetchall()
     return tuple(job_id for (job_id,) in found)
