@@ -81,6 +81,7 @@ OTHERS = {
         "pausing",
         "pin",
         "reading",
+        "registered",
         "resume",
         "retiring",
         "schema_owner",
