@@ -36,6 +36,7 @@ from rowlock._store import (
     QueueStats,
     Retention,
     Stats,
+    TaskInfo,
     TaskStats,
     WorkerInfo,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "Task",
+    "TaskInfo",
     "TaskNotFound",
     "TaskStats",
     "Unrecoverable",

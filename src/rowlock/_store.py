@@ -249,7 +249,11 @@ class WorkerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """A task as apps and workers know it, with its defaults."""
+    """
+    A task as apps and workers know it, with its defaults.
+
+    `seen_at` is when one of them told of it last, as each does at its start and hourly.
+    """
 
     name: str
     queue: str
@@ -298,7 +302,8 @@ class Stats:
     """
     The store at a glance, queues by name; workers are those that are live.
 
-    `tasks` has those of which jobs are due, by queue and name.
+    `tasks` has those of which jobs are due, by queue and name; `registered` those that
+    apps and workers have ever told of, by name.
     """
 
     now: datetime
@@ -306,6 +311,7 @@ class Stats:
     workers: tuple[WorkerInfo, ...]
     pauses: tuple[Pause, ...]
     tasks: tuple[TaskStats, ...] = ()
+    registered: tuple[TaskInfo, ...] = ()
 
     @property
     def unserved(self) -> Mapping[str, int]:

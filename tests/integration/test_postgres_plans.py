@@ -83,6 +83,7 @@ OTHERS = {
         "pausing",
         "pin",
         "reading",
+        "registered",
         "resume",
         "retiring",
         "schema_owner",
