@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -115,9 +115,9 @@ class Life(RuleBasedStateMachine):
         claiming = self.store.claim(demand, worker=worker, lease=LEASE, alone=alone)
         self.claimed(demand, self.run(claiming), alone=alone)
 
-    @rule(demand=DEMANDS, worker=WORKERS)
-    def claim_alone(self, demand: Demand, worker: str) -> None:
-        self.claim(demand, worker, alone=True)
+    @rule(demand=DEMANDS, worker=WORKERS, suspects=st.booleans())
+    def claim_alone(self, demand: Demand, worker: str, *, suspects: bool) -> None:
+        self.claim(replace(demand, suspects=suspects), worker, alone=True)
 
     @rule(demand=DEMANDS, worker=WORKERS)
     def the_answer_of_a_claim_is_lost(self, demand: Demand, worker: str) -> None:
@@ -125,7 +125,7 @@ class Life(RuleBasedStateMachine):
         found = self.run(self.store.lost(1000, worker=worker))
         unknown = [held for held in found if self.model.held(held.key) is None]
         unknown.sort(key=lambda held: (-held.priority, held.run_at, held.job_id))
-        claimed = Claimed(claims=tuple(unknown), now=lost.now, next_due=lost.next_due)
+        claimed = replace(lost, claims=tuple(unknown))
         self.claimed(demand, claimed, alone=False)
 
     @precondition(lambda self: self.case.poison)
@@ -139,7 +139,8 @@ class Life(RuleBasedStateMachine):
             except StoreError:
                 # One of the task `poison` was chosen, and so none is taken: the
                 # invariant looks.
-                assert "poison" in {row.task for row in self.model.fitting(demand)}
+                fitting = self.model.fitting(demand)
+                assert "poison" in {row.task for row in fitting if not row.suspect}
                 return
         self.claimed(demand, claimed, alone=False)
 

@@ -233,6 +233,13 @@ async def look_ahead(session: Session) -> None:
     await session.run(
         "next_due",
         tasks=rows.texts(list(TASKS)),
+        suspects="false",
+        queues=rows.texts(["default"] * 3),
+        priorities=rows.numbers([2, 1, 0]),
+    )
+    await session.run(
+        "suspects",
+        tasks=rows.texts(list(TASKS)),
         queues=rows.texts(["default"] * 3),
         priorities=rows.numbers([2, 1, 0]),
     )

@@ -3,7 +3,8 @@ Claiming: which due jobs a demand gets, and taking them.
 
 A queue is read as lines (a priority and a task each), so that lines nobody asked for
 and jobs planned for later are stepped over. Lines of one priority are merged by due
-time (law 4); queues take turns, so that a busy one doesn't starve the others.
+time (law 4); queues take turns, so that a busy one doesn't starve the others. Suspects
+stand in lines of their own, which a demand for others only looks at.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rowlock.stores.sqlite.thread import PENDING
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rowlock._job import Claim
     from rowlock._store import Demand
@@ -76,12 +77,26 @@ class Choice:
     next_due: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Suspects that a demand passes by: since when, and when the next is due."""
+
+    since: int | None = None
+    chosen_since: int | None = None
+    next_due: int | None = None
+
+
+_NOBODY_WAITS = Waiting()
+
+
 def peek(
-    connection: sqlite3.Connection, now: int, demand: Demand, turn: int
+    connection: sqlite3.Connection, now: int, demand: Demand, turn: int, *, worker: str
 ) -> Claimed | Pending:
     """Answer a claim that gets nothing, without a write."""
     choice = choose(connection, now, demand, turn, total=min(1, demand.total))
-    return PENDING if choice.ids else _claimed((), now, choice)
+    if choice.ids:
+        return PENDING
+    return _claimed((), now, choice, _waiting(connection, now, demand, worker))
 
 
 def claim(
@@ -109,16 +124,63 @@ def claim(
     ).fetchall()
     by_id = {row[0]: row for row in taken}
     return _claimed(
-        tuple(rows.claim(by_id[job_id]) for job_id in choice.ids), now, choice
+        tuple(rows.claim(by_id[job_id]) for job_id in choice.ids),
+        now,
+        choice,
+        _waiting(connection, now, demand, worker),
     )
 
 
-def _claimed(claims: tuple[Claim, ...], now: int, choice: Choice) -> Claimed:
+def _claimed(
+    claims: tuple[Claim, ...], now: int, choice: Choice, waiting: Waiting
+) -> Claimed:
+    planned = [at for at in (choice.next_due, waiting.next_due) if at is not None]
     return Claimed(
         claims=claims,
         now=rows.instant(now),
-        next_due=rows.maybe_instant(choice.next_due),
+        next_due=rows.maybe_instant(min(planned, default=None)),
+        suspect_since=rows.maybe_instant(waiting.since),
+        chosen_since=rows.maybe_instant(waiting.chosen_since),
     )
+
+
+def _waiting(
+    connection: sqlite3.Connection, now: int, demand: Demand, worker: str
+) -> Waiting:
+    """Look for the suspects that a demand passes by."""
+    if demand.suspects or connection.execute(SQL["has_suspects"]).fetchone() is None:
+        return _NOBODY_WAITS
+    pauses = _pauses(connection, now)
+    since: list[int] = []
+    chosen_since: list[int] = []
+    next_due: list[int] = []
+    for queue, limit in _limits(connection, demand).items():
+        if demand.queues is not None and limit <= 0:
+            continue
+        lines = _lines(connection, now, queue, demand.tasks, suspects=True)
+        next_due.extend(_next_due(lines, queue, pauses))
+        due = _due(lines, now, queue, pauses)
+        if not due:
+            continue
+        # One worker a queue: the one that is chosen for the suspect that is due first.
+        first = min(due, key=lambda line: line.first_at)
+        since.append(first.first_at)
+        if _chosen(connection, now, queue, first.task) in (worker, None):
+            chosen_since.append(first.first_at)
+    return Waiting(
+        min(since, default=None),
+        min(chosen_since, default=None),
+        min(next_due, default=None),
+    )
+
+
+def _chosen(
+    connection: sqlite3.Connection, now: int, queue: str, task: str
+) -> str | None:
+    found = connection.execute(
+        SQL["chosen"], {"queue": queue, "task": task, "now": now}
+    ).fetchone()
+    return None if found is None else str(found[0])
 
 
 def choose(
@@ -132,20 +194,21 @@ def choose(
     offered: list[Offer] = []
     next_due: list[int] = []
     for queue in _rotated(queues, turn):
-        lines = [
-            line for line in _lines(connection, now, queue) if line.task in demand.tasks
-        ]
+        lines = _lines(connection, now, queue, demand.tasks, suspects=demand.suspects)
         next_due.extend(_next_due(lines, queue, pauses))
-        due = [
-            line
-            for line in lines
-            if line.first_at <= now and not pauses.has(queue, line.task)
-        ]
-        if due:
+        if due := _due(lines, now, queue, pauses):
             limit = limits[queue]
-            jobs = _in_order(connection, now, queue, due, min(share, limit))
-            offered.append(Offer(jobs, limit))
+            reader = Reader(connection, now, queue, demand.suspects, min(share, limit))
+            offered.append(Offer(_in_order(reader, due), limit))
     return Choice(_deal(offered, total), min(next_due, default=None))
+
+
+def _due(lines: Sequence[Line], now: int, queue: str, pauses: Pauses) -> Sequence[Line]:
+    return [
+        line
+        for line in lines
+        if line.first_at <= now and not pauses.has(queue, line.task)
+    ]
 
 
 def _next_due(lines: Sequence[Line], queue: str, pauses: Pauses) -> Iterator[int]:
@@ -183,37 +246,43 @@ def _rotated(queues: Sequence[str], turn: int) -> Sequence[str]:
     return [*queues[start:], *queues[:start]]
 
 
-def _in_order(
-    connection: sqlite3.Connection, now: int, queue: str, due: Sequence[Line], size: int
-) -> Iterator[int]:
+class Reader(NamedTuple):
+    """Who reads the lines of a queue, suspects or the others, `size` jobs at a time."""
+
+    connection: sqlite3.Connection
+    now: int
+    queue: str
+    suspects: bool
+    size: int
+
+    def read(self, line: Line) -> Iterator[tuple[int, int]]:
+        """Give a line's due jobs, each with when it was due."""
+        after_run_at, after_id = _BEFORE_ALL, 0
+        while True:
+            found = self.connection.execute(
+                SQL["due"],
+                {
+                    "queue": self.queue,
+                    "suspects": self.suspects,
+                    "priority": line.priority,
+                    "task": line.task,
+                    "now": self.now,
+                    "after_run_at": after_run_at,
+                    "after_id": after_id,
+                    "limit": self.size,
+                },
+            ).fetchall()
+            yield from found
+            if len(found) < self.size:
+                return
+            after_run_at, after_id = found[-1]
+
+
+def _in_order(reader: Reader, due: Sequence[Line]) -> Iterator[int]:
     """Give a queue's due jobs in the order of law 4, read as they are asked for."""
     for _, lines in groupby(due, lambda line: line.priority):
-        readers = [_read_line(connection, now, queue, line, size) for line in lines]
-        for _, job_id in heapq.merge(*readers):
+        for _, job_id in heapq.merge(*map(reader.read, lines)):
             yield job_id
-
-
-def _read_line(
-    connection: sqlite3.Connection, now: int, queue: str, line: Line, size: int
-) -> Iterator[tuple[int, int]]:
-    after_run_at, after_id = _BEFORE_ALL, 0
-    while True:
-        found = connection.execute(
-            SQL["due"],
-            {
-                "queue": queue,
-                "priority": line.priority,
-                "task": line.task,
-                "now": now,
-                "after_run_at": after_run_at,
-                "after_id": after_id,
-                "limit": size,
-            },
-        ).fetchall()
-        yield from found
-        if len(found) < size:
-            return
-        after_run_at, after_id = found[-1]
 
 
 def _limits(connection: sqlite3.Connection, demand: Demand) -> Mapping[str, int]:
@@ -232,6 +301,15 @@ def _pauses(connection: sqlite3.Connection, now: int) -> Pauses:
     )
 
 
-def _lines(connection: sqlite3.Connection, now: int, queue: str) -> list[Line]:
-    found = connection.execute(SQL["lines"], {"queue": queue, "now": now}).fetchall()
-    return [Line(*row) for row in found]
+def _lines(
+    connection: sqlite3.Connection,
+    now: int,
+    queue: str,
+    tasks: Collection[str],
+    *,
+    suspects: bool,
+) -> list[Line]:
+    found = connection.execute(
+        SQL["lines"], {"queue": queue, "now": now, "suspects": suspects}
+    ).fetchall()
+    return [line for line in map(Line._make, found) if line.task in tasks]

@@ -1,4 +1,5 @@
--- When the next job of each line will be due for these tasks, or is no longer paused;
+-- When the next job of each line, a suspect or another, will be due for these tasks, or
+-- is no longer paused;
 -- lines without one are left out. Steps through live_pending from the store's now on.
 -- A claim that came back short asks it, and remembers the answer. Locks nothing.
 WITH pausing AS MATERIALIZED (
@@ -18,6 +19,7 @@ CROSS JOIN LATERAL (
         WHERE queue_paused.until IS NULL
             AND status = 'pending'
             AND live.queue = line.queue AND live.priority = line.priority
+            AND live.suspect = %(suspects)s::boolean
             AND run_at > {now}
             AND live.task = ANY (ARRAY(
                 SELECT name FROM unnest(%(tasks)s::text[]) AS task (name)

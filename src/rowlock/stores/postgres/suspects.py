@@ -1,0 +1,122 @@
+"""
+Looking for suspects that a claim passes by: since when they wait, and who gives way.
+
+Nearly always it is known that there are none, and nothing is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from rowlock._store import Demand
+from rowlock.stores.postgres import rows
+from rowlock.stores.postgres.bounds import Bounds, Line, Plan
+from rowlock.stores.postgres.sessions import Row, Session
+
+
+class Waiting(NamedTuple):
+    """Suspects that a demand passes by: since when, and when the next is due."""
+
+    since: datetime | None
+    chosen_since: datetime | None
+    next_due: datetime | None
+
+
+class Suspects:
+    """The looks of one process for suspects."""
+
+    def __init__(self, bounds: Bounds, monotonic: Callable[[], float]) -> None:
+        self._bounds = bounds
+        self._monotonic = monotonic
+
+    async def look(
+        self, session: Session, demand: Demand, worker: str, now: datetime
+    ) -> Waiting | None:
+        """Look for those that fit a demand for others; None: there are none."""
+        began = self._monotonic()
+        plan = self._bounds.plan(demand.tasks, demand.queues, began)
+        is_full = plan is None
+        if plan is None:
+            moment = self._bounds.moment()
+            queues = None if demand.queues is None else rows.texts(list(demand.queues))
+            found = await session.run("lines", queues=queues)
+            plan = self._bounds.plan_full(
+                demand.tasks, demand.queues, [Line(*row) for row in found], moment
+            )
+        is_known, due = self._bounds.next_due(demand.tasks, plan, now)
+        if is_known and not plan.busy:
+            waiting = None if due is None else Waiting(None, None, due)
+        else:
+            waiting = await self._ask(session, demand, worker, plan)
+        if is_full:
+            ended = self._monotonic()
+            self._bounds.looked_fully(demand.tasks, monotonic=ended, cost=ended - began)
+        return waiting
+
+    async def _ask(
+        self, session: Session, demand: Demand, worker: str, plan: Plan
+    ) -> Waiting:
+        lines = [line for line in plan.lines if _serves(demand, line)]
+        found = await session.run(
+            "suspects",
+            tasks=rows.texts(list(demand.tasks)),
+            queues=rows.texts([line.queue for line in lines]),
+            priorities=rows.numbers([line.priority for line in lines]),
+        )
+        now, *paused = found[0][-3:]
+        due = [row for row in found if row[0] is not None]
+        self._bounds.looked(
+            demand.tasks,
+            plan,
+            now=now,
+            paused=paused,
+            found={},
+            exhausted=set(lines) - {Line(row[0], row[1]) for row in due},
+        )
+        is_known, next_due = self._bounds.next_due(demand.tasks, plan, now)
+        if not is_known:
+            next_due = await ask_when_due(
+                session, self._bounds, demand.tasks, plan, suspects=True
+            )
+        return Waiting(*_since(due, worker), next_due)
+
+
+async def ask_when_due(
+    session: Session,
+    bounds: Bounds,
+    tasks: frozenset[str],
+    plan: Plan,
+    *,
+    suspects: bool,
+) -> datetime | None:
+    """Ask when the next job of these lines is due, and note it."""
+    found = await session.run(
+        "next_due",
+        tasks=rows.texts(list(tasks)),
+        suspects=str(suspects),
+        queues=rows.texts([line.queue for line in plan.lines]),
+        priorities=rows.numbers([line.priority for line in plan.lines]),
+    )
+    planned = {Line(queue, priority): at for queue, priority, at in found}
+    bounds.planned(tasks, plan, planned)
+    return min(planned.values(), default=None)
+
+
+def _serves(demand: Demand, line: Line) -> bool:
+    return demand.queues is None or demand.queues.get(line.queue, 0) > 0
+
+
+def _since(due: list[Row], worker: str) -> tuple[datetime | None, datetime | None]:
+    """Tell since when the first waits, and the first that this worker is chosen for."""
+    first: dict[str, Row] = {}
+    for row in due:
+        # One worker a queue: the one that is chosen for the suspect that is due first.
+        if row[0] not in first or row[2] < first[row[0]][2]:
+            first[row[0]] = row
+    chosen = [row[2] for row in first.values() if row[3] in (worker, None)]
+    return (
+        min((row[2] for row in due), default=None),
+        min(chosen, default=None),
+    )
