@@ -256,7 +256,12 @@ class Claiming:
         if is_known:
             return due
         return await ask_when_due(
-            session, self._bounds, demand.tasks, plan, suspects=demand.suspects
+            session,
+            self._bounds,
+            demand,
+            plan,
+            looked_at=now,
+            suspects=demand.suspects,
         )
 
     def _gap_left(self, demand: Demand) -> float:

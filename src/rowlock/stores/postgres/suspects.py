@@ -58,7 +58,7 @@ class Suspects:
     async def _ask(
         self, session: Session, demand: Demand, worker: str, plan: Plan
     ) -> Waiting:
-        lines = [line for line in plan.lines if _serves(demand, line)]
+        lines = [line for line in plan.lines if serves(demand, line)]
         found = await session.run(
             "suspects",
             tasks=rows.texts(list(demand.tasks)),
@@ -78,7 +78,7 @@ class Suspects:
         is_known, next_due = self._bounds.next_due(demand.tasks, plan, now)
         if not is_known:
             next_due = await ask_when_due(
-                session, self._bounds, demand.tasks, plan, suspects=True
+                session, self._bounds, demand, plan, looked_at=now, suspects=True
             )
         return Waiting(*_since(due, worker), next_due)
 
@@ -86,25 +86,33 @@ class Suspects:
 async def ask_when_due(
     session: Session,
     bounds: Bounds,
-    tasks: frozenset[str],
+    demand: Demand,
     plan: Plan,
     *,
+    looked_at: datetime,
     suspects: bool,
 ) -> datetime | None:
-    """Ask when the next job of these lines is due, and note it."""
+    """Ask when to look again at these lines after a look, and note it."""
+    lines = [line for line in plan.lines if serves(demand, line)]
+    after = [plan.lines[line] for line in lines]
     found = await session.run(
         "next_due",
-        tasks=rows.texts(list(tasks)),
+        tasks=rows.texts(list(demand.tasks)),
         suspects=str(suspects),
-        queues=rows.texts([line.queue for line in plan.lines]),
-        priorities=rows.numbers([line.priority for line in plan.lines]),
+        # Not the moment of this question, or what became due between would be in neither.
+        looked_at=looked_at.isoformat(),
+        queues=rows.texts([line.queue for line in lines]),
+        priorities=rows.numbers([line.priority for line in lines]),
+        after_ats=rows.instants([place.at for place in after]),
+        after_ids=rows.numbers([place.id for place in after]),
     )
     planned = {Line(queue, priority): at for queue, priority, at in found}
-    bounds.planned(tasks, plan, planned)
+    bounds.planned(demand.tasks, plan, planned)
     return min(planned.values(), default=None)
 
 
-def _serves(demand: Demand, line: Line) -> bool:
+def serves(demand: Demand, line: Line) -> bool:
+    """Say whether a demand has room for jobs of a line."""
     return demand.queues is None or demand.queues.get(line.queue, 0) > 0
 
 
