@@ -101,7 +101,8 @@ class Claimed:
     without one; `chosen_since` the same of those for which this worker was chosen, to
     stop claiming where the wait gets long. Of the live workers that could take it, the
     one that started last is chosen, the same for all who ask; where none is known, who
-    asks.
+    asks. A claim that got all that it demanded may tell of suspects that another took
+    within the last second.
     """
 
     claims: tuple[Claim, ...]

@@ -2,7 +2,7 @@
 The laws as plain Python over a dict: what a store may answer, and what then stands.
 
 A method is told the answer, says whether the laws allow it, and moves on as the store
-has. What no law fixes is the store's: ids, and from which of several queues it claims.
+has. What no law fixes is the store's: ids, and which of several queues it serves.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Model:
         return sorted(rows, key=lambda row: (-row.priority, row.run_at, row.id))
 
     def claim(self, demand: Demand, claimed: Claimed, *, alone: bool) -> None:
-        """Laws 3, 4, 5, 11, 13 and 16, and 19: an early look costs nothing."""
+        """Laws 3, 4, 5, 11, 13, 16, and 19: an early look or a vain one costs nothing."""
         now, wanted = self.now(), self.fitting(demand)
         due = [r for r in wanted if r.run_at <= now and r.suspect == demand.suspects]
         limits = demand.queues or {row.queue: demand.total for row in due}
@@ -118,7 +118,9 @@ class Model:
         assert not planned or (claimed.next_due and claimed.next_due <= min(planned))
         passed = [r.run_at for r in wanted if r.suspect > demand.suspects]
         since = min((at for at in passed if at <= now), default=None)
-        assert (claimed.suspect_since, claimed.chosen_since) == (since, since)
+        told, is_full = claimed.suspect_since, 0 < demand.total == len(claimed.claims)
+        stands = told if is_full and told and told <= (since or told) else since
+        assert (told, claimed.chosen_since) == (stands, stands)
 
     def renew(self, keys: Collection[ClaimKey], told: Renewal) -> list[Row]:
         """Law 8; the rows to extend."""
@@ -160,18 +162,16 @@ class Model:
         assert len(told) == len(claims) == min(limit, len(over))
 
     def is_lost(self, row: Row, worker: str | None) -> bool:
-        if worker is not None:
-            return row.status is RUNNING and row.worker == worker
-        return row.leased_until is not None and row.leased_until < self.now()
+        is_late = row.leased_until is not None and row.leased_until < self.now()
+        return is_late if worker is None else (row.status, row.worker) == (RUNNING, worker)
 
     def prune(self, retention: Retention, left: Collection[int]) -> None:
         """Law 12, once prune had nothing left to do."""
-        now = self.now()
         for row in self.rows.values():
             if self.has_expired(row):
-                row.status, row.finished_at = CANCELLED, now
+                row.status, row.finished_at = CANCELLED, self.now()
             kept = getattr(retention, row.status, FOREVER)
-            age = now - (row.finished_at or now)
+            age = self.now() - (row.finished_at or self.now())
             assert age <= kept + DAY if row.id in left else age >= kept
         self.rows = {row_id: self.rows[row_id] for row_id in left}
 

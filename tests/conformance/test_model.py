@@ -50,6 +50,7 @@ JOBS = st.fixed_dictionaries(
         "queue": st.sampled_from(["x", "y"]),
         "priority": st.integers(-1, 1),
         "delay": st.sampled_from([0, 0, 0, 0, 5, 3600]).map(seconds),
+        "max_attempts": st.sampled_from([3, 1, 2, 9, 9]),
         "expires_in": st.sampled_from([None, None, None, None, 7.5, 100.5]),
         "idempotency_key": st.sampled_from([None, None, "k1", "k2"]),
     }
@@ -201,7 +202,11 @@ class Life(RuleBasedStateMachine):
             if worker is None and data.draw(st.booleans()):
                 # Its worker was only late: what it renews by now isn't lost any more.
                 self.renewed({lost[0].key}, lost[0].worker)
-            self.finished([_outcome.lost(held) for held in lost])
+            outcomes = [_outcome.lost(held) for held in lost]
+            for held, outcome in zip(lost, outcomes, strict=True):
+                charged = outcome.status, outcome.failed, outcome.lost, outcome.delay
+                assert charged == charge(held)
+            self.finished(outcomes)
         self.model.lost([], limit, worker)
 
     @rule(
@@ -342,6 +347,18 @@ class Life(RuleBasedStateMachine):
         fit = [row.id for row in self.model.rows.values() if row.status in may]
         job = st.sampled_from(fit or known) | st.sampled_from(known)
         return st.lists(job, min_size=1, max_size=3, unique=True)
+
+
+def charge(held: Claim) -> tuple[Status, bool, bool, timedelta]:
+    """Tell what a loss makes of a job (design §2): status, a failure, a loss, delay."""
+    if held.cancel_requested_at:
+        return Status.CANCELLED, False, not held.abandoned, seconds(0)
+    if held.abandoned and held.max_attempts > 1:
+        return Status.PENDING, False, False, seconds(0)
+    failures, losses = held.failures + held.alone, held.losses + 1
+    is_dead = failures >= held.max_attempts or losses == 3 or held.max_attempts == 1
+    status = Status.FAILED if is_dead else Status.PENDING
+    return status, held.alone, True, seconds((0, 5, 25)[held.losses])
 
 
 def show(row: Row, shown: Job | Claim) -> None:

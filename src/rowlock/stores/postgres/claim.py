@@ -70,9 +70,10 @@ class Claimer:
         could not see.
         """
         if demand.suspects:
+            self._waiting.forget()
             return await self._suspects.claim(session, demand, taker, look_again)
         claimed = await self._others.claim(session, demand, taker, look_again)
-        waiting = await self._waiting.look(session, demand, taker.worker, claimed.now)
+        waiting = await self._waiting.look(session, demand, taker.worker, claimed)
         if waiting is None:
             return claimed
         return replace(

@@ -1,7 +1,9 @@
 """
 Looking for suspects that a claim passes by: since when they wait, and who gives way.
 
-Nearly always it is known that there are none, and nothing is asked.
+Nearly always it is known that there are none, and nothing is asked. Where some wait, a
+claim that got all that it had room for is told what was true a moment ago: its worker
+can't take one now, and asks again before it gives way.
 """
 
 from __future__ import annotations
@@ -10,10 +12,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from rowlock._store import Demand
+from rowlock._store import Claimed, Demand
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Bounds, Line, Plan
 from rowlock.stores.postgres.sessions import Row, Session
+
+
+# The age of what a claim may be told; then workers that came and went are seen.
+MEMORY_S = 1.0
 
 
 class Waiting(NamedTuple):
@@ -24,35 +30,73 @@ class Waiting(NamedTuple):
     next_due: datetime | None
 
 
+class Asker(NamedTuple):
+    """Who looks, and for what: a demand without its numbers."""
+
+    tasks: frozenset[str]
+    queues: frozenset[str] | None
+    worker: str
+
+
+class Memory(NamedTuple):
+    """What a look found, after which news of suspects, and when."""
+
+    asker: Asker
+    news: int
+    at: float
+    waiting: Waiting
+
+
 class Suspects:
     """The looks of one process for suspects."""
 
     def __init__(self, bounds: Bounds, monotonic: Callable[[], float]) -> None:
         self._bounds = bounds
         self._monotonic = monotonic
+        self._memory: Memory | None = None
+
+    def forget(self) -> None:
+        """Forget what was found: this process takes one."""
+        self._memory = None
 
     async def look(
-        self, session: Session, demand: Demand, worker: str, now: datetime
+        self, session: Session, demand: Demand, worker: str, claimed: Claimed
     ) -> Waiting | None:
-        """Look for those that fit a demand for others; None: there are none."""
+        """Look for those that a claim of others passed by; None: there are none."""
         began = self._monotonic()
         plan = self._bounds.plan(demand.tasks, demand.queues, began)
-        is_full = plan is None
         if plan is None:
-            moment = self._bounds.moment()
-            queues = None if demand.queues is None else rows.texts(list(demand.queues))
-            found = await session.run("lines", queues=queues)
-            plan = self._bounds.plan_full(
-                demand.tasks, demand.queues, [Line(*row) for row in found], moment
-            )
-        is_known, due = self._bounds.next_due(demand.tasks, plan, now)
+            return await self._look_fully(session, demand, worker)
+        is_known, due = self._bounds.next_due(demand.tasks, plan, claimed.now)
         if is_known and not plan.busy:
-            waiting = None if due is None else Waiting(None, None, due)
-        else:
-            waiting = await self._ask(session, demand, worker, plan)
-        if is_full:
-            ended = self._monotonic()
-            self._bounds.looked_fully(demand.tasks, monotonic=ended, cost=ended - began)
+            return None if due is None else Waiting(None, None, due)
+        asker = Asker(demand.tasks, _queues(demand), worker)
+        has_all = 0 < demand.total == len(claimed.claims)
+        if has_all and (told := self._remembered(asker, plan.began, began)):
+            return told
+        waiting = await self._ask(session, demand, worker, plan)
+        self._memory = Memory(asker, plan.began, began, waiting)
+        return waiting
+
+    def _remembered(self, asker: Asker, news: int, now: float) -> Waiting | None:
+        memory = self._memory
+        if memory is None or (memory.asker, memory.news) != (asker, news):
+            return None
+        return memory.waiting if now - memory.at < MEMORY_S else None
+
+    async def _look_fully(
+        self, session: Session, demand: Demand, worker: str
+    ) -> Waiting:
+        began = self._monotonic()
+        moment = self._bounds.moment()
+        queues = None if demand.queues is None else rows.texts(list(demand.queues))
+        found = await session.run("lines", queues=queues)
+        plan = self._bounds.plan_full(
+            demand.tasks, demand.queues, [Line(*row) for row in found], moment
+        )
+        waiting = await self._ask(session, demand, worker, plan)
+        ended = self._monotonic()
+        self._bounds.looked_fully(demand.tasks, monotonic=ended, cost=ended - began)
         return waiting
 
     async def _ask(
@@ -114,6 +158,12 @@ async def ask_when_due(
 def serves(demand: Demand, line: Line) -> bool:
     """Say whether a demand has room for jobs of a line."""
     return demand.queues is None or demand.queues.get(line.queue, 0) > 0
+
+
+def _queues(demand: Demand) -> frozenset[str] | None:
+    if demand.queues is None:
+        return None
+    return frozenset(queue for queue, most in demand.queues.items() if most > 0)
 
 
 def _since(due: list[Row], worker: str) -> tuple[datetime | None, datetime | None]:

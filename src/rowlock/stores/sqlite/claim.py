@@ -22,7 +22,7 @@ from rowlock.stores.sqlite.thread import PENDING
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rowlock._job import Claim
     from rowlock._store import Demand
@@ -70,6 +70,33 @@ class Pauses:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """One look for what a demand may have: the most of each queue, and what is paused."""
+
+    connection: sqlite3.Connection
+    now: int
+    demand: Demand
+    limits: Mapping[str, int]
+    pauses: Pauses
+
+    def lines(self, queue: str, *, suspects: bool) -> list[Line]:
+        """Read the lines of a queue that fit the demand, the best priority first."""
+        found = self.connection.execute(
+            SQL["lines"], {"queue": queue, "now": self.now, "suspects": suspects}
+        ).fetchall()
+        tasks = self.demand.tasks
+        return [line for line in map(Line._make, found) if line.task in tasks]
+
+    def due(self, lines: Sequence[Line], queue: str) -> Sequence[Line]:
+        """Leave out the lines that are paused, or have nothing due."""
+        return [
+            line
+            for line in lines
+            if line.first_at <= self.now and not self.pauses.has(queue, line.task)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The due jobs chosen, in the order to start them, and when to look again."""
 
@@ -93,10 +120,11 @@ def peek(
     connection: sqlite3.Connection, now: int, demand: Demand, turn: int, *, worker: str
 ) -> Claimed | Pending:
     """Answer a claim that gets nothing, without a write."""
-    choice = choose(connection, now, demand, turn, total=min(1, demand.total))
+    look = _look(connection, now, demand)
+    choice = _choose(look, turn, total=min(1, demand.total))
     if choice.ids:
         return PENDING
-    return _claimed((), now, choice, _waiting(connection, now, demand, worker))
+    return _claimed((), look, choice, worker)
 
 
 def claim(
@@ -111,7 +139,8 @@ def claim(
 ) -> Claimed:
     """Take the due jobs that the demand gets (laws 3, 5)."""
     # Chosen again: what was seen before the write lock may be taken or paused by now.
-    choice = choose(connection, now, demand, turn, total=demand.total)
+    look = _look(connection, now, demand)
+    choice = _choose(look, turn, total=demand.total)
     taken = connection.execute(
         SQL["claim"],
         {
@@ -123,49 +152,43 @@ def claim(
         },
     ).fetchall()
     by_id = {row[0]: row for row in taken}
-    return _claimed(
-        tuple(rows.claim(by_id[job_id]) for job_id in choice.ids),
-        now,
-        choice,
-        _waiting(connection, now, demand, worker),
-    )
+    claims = tuple(rows.claim(by_id[job_id]) for job_id in choice.ids)
+    return _claimed(claims, look, choice, worker)
 
 
 def _claimed(
-    claims: tuple[Claim, ...], now: int, choice: Choice, waiting: Waiting
+    claims: tuple[Claim, ...], look: Look, choice: Choice, worker: str
 ) -> Claimed:
+    waiting = _waiting(look, worker)
     planned = [at for at in (choice.next_due, waiting.next_due) if at is not None]
     return Claimed(
         claims=claims,
-        now=rows.instant(now),
+        now=rows.instant(look.now),
         next_due=rows.maybe_instant(min(planned, default=None)),
         suspect_since=rows.maybe_instant(waiting.since),
         chosen_since=rows.maybe_instant(waiting.chosen_since),
     )
 
 
-def _waiting(
-    connection: sqlite3.Connection, now: int, demand: Demand, worker: str
-) -> Waiting:
+def _waiting(look: Look, worker: str) -> Waiting:
     """Look for the suspects that a demand passes by."""
-    if demand.suspects or connection.execute(SQL["has_suspects"]).fetchone() is None:
+    if look.demand.suspects or not _has_suspects(look.connection):
         return _NOBODY_WAITS
-    pauses = _pauses(connection, now)
     since: list[int] = []
     chosen_since: list[int] = []
     next_due: list[int] = []
-    for queue, limit in _limits(connection, demand).items():
-        if demand.queues is not None and limit <= 0:
+    for queue, limit in look.limits.items():
+        if look.demand.queues is not None and limit <= 0:
             continue
-        lines = _lines(connection, now, queue, demand.tasks, suspects=True)
-        next_due.extend(_next_due(lines, queue, pauses))
-        due = _due(lines, now, queue, pauses)
+        lines = look.lines(queue, suspects=True)
+        next_due.extend(_next_due(lines, queue, look.pauses))
+        due = look.due(lines, queue)
         if not due:
             continue
         # One worker a queue: the one that is chosen for the suspect that is due first.
         first = min(due, key=lambda line: line.first_at)
         since.append(first.first_at)
-        if _chosen(connection, now, queue, first.task) in (worker, None):
+        if _chosen(look, queue, first.task) in (worker, None):
             chosen_since.append(first.first_at)
     return Waiting(
         min(since, default=None),
@@ -174,41 +197,32 @@ def _waiting(
     )
 
 
-def _chosen(
-    connection: sqlite3.Connection, now: int, queue: str, task: str
-) -> str | None:
-    found = connection.execute(
-        SQL["chosen"], {"queue": queue, "task": task, "now": now}
+def _has_suspects(connection: sqlite3.Connection) -> bool:
+    return connection.execute(SQL["has_suspects"]).fetchone() is not None
+
+
+def _chosen(look: Look, queue: str, task: str) -> str | None:
+    found = look.connection.execute(
+        SQL["chosen"], {"queue": queue, "task": task, "now": look.now}
     ).fetchone()
     return None if found is None else str(found[0])
 
 
-def choose(
-    connection: sqlite3.Connection, now: int, demand: Demand, turn: int, *, total: int
-) -> Choice:
+def _choose(look: Look, turn: int, *, total: int) -> Choice:
     """Choose `total` due jobs; `turn` says which of the queues is served first."""
-    limits = _limits(connection, demand)
-    pauses = _pauses(connection, now)
-    queues = sorted(queue for queue, limit in limits.items() if limit > 0)
+    suspects = look.demand.suspects
+    queues = sorted(queue for queue, limit in look.limits.items() if limit > 0)
     share = max(1, total // max(1, len(queues)))
     offered: list[Offer] = []
     next_due: list[int] = []
     for queue in _rotated(queues, turn):
-        lines = _lines(connection, now, queue, demand.tasks, suspects=demand.suspects)
-        next_due.extend(_next_due(lines, queue, pauses))
-        if due := _due(lines, now, queue, pauses):
-            limit = limits[queue]
-            reader = Reader(connection, now, queue, demand.suspects, min(share, limit))
+        lines = look.lines(queue, suspects=suspects)
+        next_due.extend(_next_due(lines, queue, look.pauses))
+        if due := look.due(lines, queue):
+            limit = look.limits[queue]
+            reader = Reader(look, queue, min(share, limit))
             offered.append(Offer(_in_order(reader, due), limit))
     return Choice(_deal(offered, total), min(next_due, default=None))
-
-
-def _due(lines: Sequence[Line], now: int, queue: str, pauses: Pauses) -> Sequence[Line]:
-    return [
-        line
-        for line in lines
-        if line.first_at <= now and not pauses.has(queue, line.task)
-    ]
 
 
 def _next_due(lines: Sequence[Line], queue: str, pauses: Pauses) -> Iterator[int]:
@@ -247,26 +261,24 @@ def _rotated(queues: Sequence[str], turn: int) -> Sequence[str]:
 
 
 class Reader(NamedTuple):
-    """Who reads the lines of a queue, suspects or the others, `size` jobs at a time."""
+    """Who reads the lines of a queue, `size` jobs at a time."""
 
-    connection: sqlite3.Connection
-    now: int
+    look: Look
     queue: str
-    suspects: bool
     size: int
 
     def read(self, line: Line) -> Iterator[tuple[int, int]]:
         """Give a line's due jobs, each with when it was due."""
         after_run_at, after_id = _BEFORE_ALL, 0
         while True:
-            found = self.connection.execute(
+            found = self.look.connection.execute(
                 SQL["due"],
                 {
                     "queue": self.queue,
-                    "suspects": self.suspects,
+                    "suspects": self.look.demand.suspects,
                     "priority": line.priority,
                     "task": line.task,
-                    "now": self.now,
+                    "now": self.look.now,
                     "after_run_at": after_run_at,
                     "after_id": after_id,
                     "limit": self.size,
@@ -285,6 +297,12 @@ def _in_order(reader: Reader, due: Sequence[Line]) -> Iterator[int]:
             yield job_id
 
 
+def _look(connection: sqlite3.Connection, now: int, demand: Demand) -> Look:
+    return Look(
+        connection, now, demand, _limits(connection, demand), _pauses(connection, now)
+    )
+
+
 def _limits(connection: sqlite3.Connection, demand: Demand) -> Mapping[str, int]:
     if demand.queues is not None:
         return demand.queues
@@ -299,17 +317,3 @@ def _pauses(connection: sqlite3.Connection, now: int) -> Pauses:
         queues={row[0]: row[2] for row in found if row[0] is not None},
         tasks={row[1]: row[2] for row in found if row[1] is not None},
     )
-
-
-def _lines(
-    connection: sqlite3.Connection,
-    now: int,
-    queue: str,
-    tasks: Collection[str],
-    *,
-    suspects: bool,
-) -> list[Line]:
-    found = connection.execute(
-        SQL["lines"], {"queue": queue, "now": now, "suspects": suspects}
-    ).fetchall()
-    return [line for line in map(Line._make, found) if line.task in tasks]
