@@ -98,7 +98,7 @@ class Model:
         return sorted(rows, key=lambda row: (-row.priority, row.run_at, row.id))
 
     def claim(self, demand: Demand, claimed: Claimed, *, alone: bool) -> None:
-        """Laws 3, 4, 5, 11, 13, 16, and 19: an early look or a vain one costs nothing."""
+        """Laws 3, 4, 5, 11, 13, 16 and 19: an early look or a vain one costs nothing."""
         now, wanted = self.now(), self.fitting(demand)
         due = [r for r in wanted if r.run_at <= now and r.suspect == demand.suspects]
         limits = demand.queues or {row.queue: demand.total for row in due}
@@ -162,8 +162,8 @@ class Model:
         assert len(told) == len(claims) == min(limit, len(over))
 
     def is_lost(self, row: Row, worker: str | None) -> bool:
-        is_late = row.leased_until is not None and row.leased_until < self.now()
-        return is_late if worker is None else (row.status, row.worker) == (RUNNING, worker)
+        late = row.leased_until is not None and row.leased_until < self.now()
+        return late if worker is None else (row.status, row.worker) == (RUNNING, worker)
 
     def prune(self, retention: Retention, left: Collection[int]) -> None:
         """Law 12, once prune had nothing left to do."""

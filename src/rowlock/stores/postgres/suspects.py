@@ -17,7 +17,6 @@ from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Bounds, Line, Plan
 from rowlock.stores.postgres.sessions import Row, Session
 
-
 # The age of what a claim may be told; then workers that came and went are seen.
 MEMORY_S = 1.0
 

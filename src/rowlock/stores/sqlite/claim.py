@@ -71,7 +71,7 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look for what a demand may have: the most of each queue, and what is paused."""
+    """One look for what a demand may have: the most of each queue, what is paused."""
 
     connection: sqlite3.Connection
     now: int
