@@ -98,7 +98,7 @@ class Model:
         return sorted(rows, key=lambda row: (-row.priority, row.run_at, row.id))
 
     def claim(self, demand: Demand, claimed: Claimed, *, alone: bool) -> None:
-        """Laws 3, 4, 5, 11, 13, 16 and 19: an early look or a vain one costs nothing."""
+        """Laws 3, 4, 5, 11, 13, 16 and 19: an early or a vain look costs nothing."""
         now, wanted = self.now(), self.fitting(demand)
         due = [r for r in wanted if r.run_at <= now and r.suspect == demand.suspects]
         limits = demand.queues or {row.queue: demand.total for row in due}

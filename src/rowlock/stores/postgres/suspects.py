@@ -142,7 +142,7 @@ async def ask_when_due(
         "next_due",
         tasks=rows.texts(list(demand.tasks)),
         suspects=str(suspects),
-        # Not the moment of this question, or what became due between would be in neither.
+        # Not the moment of this question, or what became due between is in neither.
         looked_at=looked_at.isoformat(),
         queues=rows.texts([line.queue for line in lines]),
         priorities=rows.numbers([line.priority for line in lines]),
