@@ -41,6 +41,7 @@ from rowlock._store import (
     WorkerInfo,
 )
 from rowlock._task import KeyedTask, Task
+from rowlock._why import Why
 
 __all__ = [
     "Answer",
@@ -79,6 +80,7 @@ __all__ = [
     "TaskStats",
     "Unrecoverable",
     "UsageError",
+    "Why",
     "WorkerInfo",
     "WrongConnection",
     "current_attempt",

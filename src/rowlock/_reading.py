@@ -15,6 +15,7 @@ from rowlock._options import check_count, check_name
 from rowlock._store import Page, Stats, Store
 from rowlock._sync import Portal
 from rowlock._task import KeyedTask, check_task
+from rowlock._why import Circumstances, Why, claimable, judge
 
 # How often `wait` looks: soon at first, as most jobs are short, then seldom.
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
@@ -216,6 +217,52 @@ look at it again with app.get(1).
             ()
         """
         return self._portal.run(self.stats(), "app.stats")
+
+    async def why(self, job_id: int) -> Why:
+        """
+        Tell in one sentence why a job isn't running, with a word for programs.
+
+        A pending job waits as its queue or task is paused, as it isn't due, as no live
+        worker has its task, behind others, or as all workers are full; a finished one
+        has ended, and its key may be held by another job.
+
+        Raises:
+            JobNotFound: it was deleted, pruned, or never existed.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> why = app.why_sync(greet.options(delay=40).enqueue_sync("Ada"))
+            >>> why.reason, why.sentence
+            ('scheduled', 'Job 1 is due in 40 s.')
+        """
+        job = await self.get(job_id)
+        stats = await self._store.stats()
+        place = holder = None
+        if job.status is Status.PENDING:
+            tasks = claimable(job.queue, stats)
+            place = await self._store.figures.place(job_id, tasks=tasks)
+        elif job.idempotency_key is not None:
+            found = await self.find(job.task, job.idempotency_key)
+            if found is not None and not found.status.is_final:
+                holder = found.id
+        return judge(Circumstances(job, stats, place, holder))
+
+    def why_sync(self, job_id: int) -> Why:
+        """
+        Do what `why` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> job_id = greet.enqueue_sync("Ada")
+            >>> app.pause_sync(task=greet)
+            >>> app.why_sync(job_id).reason
+            'paused'
+        """
+        return self._portal.run(self.why(job_id), "app.why")
 
     async def _newest(self, where: Filter) -> Job | None:
         page = await self._store.list(where, limit=1)

@@ -44,7 +44,8 @@ The laws, each the name of a test that runs on every store:
 18. No operation waits for a user's transaction longer than a second, save an enqueue
     of a key that this transaction is inserting.
 19. A due job of a live worker's tasks in an unpaused queue is claimed within
-    `safety_interval` where there is room, whatever wake-ups are lost.
+    `safety_interval` where there is room, whatever wake-ups are lost; a suspect within
+    that plus the longest attempt that runs.
 20. Ids are never reused.
 21. Once cancellation of a running job was asked, only succeeded or cancelled follows.
 """
@@ -76,12 +77,15 @@ class Demand:
     """
     What a worker has room for: at most `total` jobs of these tasks.
 
-    `queues` gives the most per queue; None is any queue.
+    `queues` gives the most per queue; None is any queue. `suspects` asks for suspects
+    and nothing else: jobs whose last claim ended with the loss of its worker. Every
+    other demand passes them by.
     """
 
     total: int
     tasks: frozenset[str]
     queues: Mapping[str, int] | None = None
+    suspects: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +93,23 @@ class Claimed:
     """
     What a claim got, in the order to start it.
 
-    `next_due` is when the next job that fits the demand will be due, None where
-    nothing is planned; `now` is the store's, to tell how long that is.
+    `next_due` is when the next job that fits the demand will be due, or a suspect that
+    the demand passes by, None where nothing is planned; `now` is the store's, to tell
+    how long that is.
+
+    `suspect_since` is since when the first suspect that was passed by is due, None
+    without one; `chosen_since` the same of those for which this worker was chosen, to
+    stop claiming where the wait gets long. Of the live workers that could take it, the
+    one that started last is chosen, the same for all who ask; where none is known, who
+    asks. A claim that got all that it demanded may tell of suspects that another took
+    within the last second.
     """
 
     claims: tuple[Claim, ...]
     now: datetime
     next_due: datetime | None
+    suspect_since: datetime | None = None
+    chosen_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,8 +460,8 @@ class Store(Protocol):
         Take due jobs for this worker, at most what it demands (laws 3, 4, 5, 11, 16).
 
         `alone` says that the worker holds nothing else and claims nothing until this
-        ends; it is written to the claim. Repeating it after a lost answer is safe:
-        what the first one took is found by `lost(worker=...)`.
+        ends, as it must for a suspect; it is written to the claim. Repeating it after a
+        lost answer is safe: what the first one took is found by `lost(worker=...)`.
         """
         ...
 

@@ -45,13 +45,12 @@ class Why:
 
 
 class Circumstances(NamedTuple):
-    """What is asked about a job, at about one moment; `seen_at` is its task's."""
+    """What stands in the store around a job, read one after the other."""
 
     job: Job
     stats: Stats
     place: Place | None
     holder: int | None
-    seen_at: datetime | None
 
 
 def serving(job: Job, stats: Stats) -> Sequence[WorkerInfo]:
@@ -68,6 +67,18 @@ def serves(worker: WorkerInfo, queue: str) -> bool:
     return worker.queues is None or queue in worker.queues
 
 
+def claimable(queue: str, stats: Stats) -> frozenset[str]:
+    """Name the tasks whose jobs a live worker would claim from a queue."""
+    paused = {pause.task for pause in stats.pauses}
+    return frozenset(
+        task
+        for worker in stats.workers
+        if serves(worker, queue)
+        for task in worker.tasks
+        if task not in paused
+    )
+
+
 def pauses_of(job: Job, stats: Stats) -> Sequence[Pause]:
     """Give the pauses that keep a job from being claimed."""
     return [
@@ -77,7 +88,7 @@ def pauses_of(job: Job, stats: Stats) -> Sequence[Pause]:
     ]
 
 
-def why(about: Circumstances) -> Why:
+def judge(about: Circumstances) -> Why:
     """Judge why a job isn't running."""
     job = about.job
     judged = _pending(about) if job.status is Status.PENDING else _other(about)
@@ -186,10 +197,12 @@ def _paused(pause: Pause, now: datetime) -> str:
     name = pause.task if pause.queue is None else pause.queue
     since = "" if pause.at is None else f" since {relative(pause.at, now)}"
     by = f" by {pause.by}" if pause.by else ""
-    end = f"`rowlock {kind}s resume {name}`"
-    until = end if pause.until is None else f"{relative(pause.until, now)} or {end}"
+    until = f"until `rowlock {kind}s resume {name}`"
+    if pause.until is not None:
+        left = span((pause.until - now).total_seconds())
+        until = f"for another {left}, or {until}"
     reason = f" ({pause.reason})" if pause.reason else ""
-    return f"waits: its {kind} {name!r} is paused{since}{by}{reason}, until {until}"
+    return f"waits: its {kind} {name!r} is paused{since}{by}{reason}, {until}"
 
 
 def _unserved(about: Circumstances) -> str:
@@ -200,10 +213,9 @@ def _unserved(about: Circumstances) -> str:
             f"{waits} no live worker that has task {job.task!r} serves the queue"
             f" {job.queue!r}"
         )
+    seen_at = next((t.seen_at for t in stats.registered if t.name == job.task), None)
     seen = (
-        "never seen"
-        if about.seen_at is None
-        else (f"last seen {relative(about.seen_at, stats.now)}")
+        "never seen" if seen_at is None else f"last seen {relative(seen_at, stats.now)}"
     )
     return f"{waits} no live worker has task {job.task!r} ({seen})"
 

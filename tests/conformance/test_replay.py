@@ -55,7 +55,7 @@ async def eventful(
         max_attempts=9, expires_at=clock.now() + timedelta(hours=1)
     )
     await store.finish([_outcome.lost(await claim_one())])
-    await store.finish([retry((await claim_one()).key)])
+    await store.finish([retry((await claim_one(suspects=True)).key)])
     held = await claim_one()
     await store.save(held.key, state='{"page": 3}')
     await store.cancel([job_id], by="ada")

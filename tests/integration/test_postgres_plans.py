@@ -14,6 +14,7 @@ from rowlock import _outcome
 from rowlock._job import Claim
 from rowlock._store import Demand, Retention
 from rowlock.stores.postgres import PostgresStore, finish, operate, read, rows, upkeep
+from rowlock.stores.postgres.bounds import BEGINNING
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.enqueue import enqueue
 from rowlock.stores.postgres.sessions import Session
@@ -235,6 +236,16 @@ async def look_ahead(session: Session) -> None:
     """Ask what comes next, as a claim that came back short does."""
     await session.run(
         "next_due",
+        tasks=rows.texts(list(TASKS)),
+        suspects="false",
+        looked_at=datetime.now(UTC).isoformat(),
+        queues=rows.texts(["default"] * 3),
+        priorities=rows.numbers([2, 1, 0]),
+        after_ats=rows.instants([BEGINNING.at] * 3),
+        after_ids=rows.numbers([0] * 3),
+    )
+    await session.run(
+        "suspects",
         tasks=rows.texts(list(TASKS)),
         queues=rows.texts(["default"] * 3),
         priorities=rows.numbers([2, 1, 0]),

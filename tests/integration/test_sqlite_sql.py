@@ -33,7 +33,7 @@ NEEDS = {
     for name, header in HEADERS.items()
     if "Needs" in header or "Steps through" in header
 }
-FIRST = "580288303e7815bc73d41a1c9833e2b6365bccf3d308e6f7122f20b200d03711"
+FIRST = "618257bcff2a4ddb477f3a339c2c5c97067262045674c6b4fa41b94291ba9218"
 # Design §5, the relation that people query.
 COLUMNS = """
     id queue task payload status priority run_at expires_at claims attempts failures

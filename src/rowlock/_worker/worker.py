@@ -204,6 +204,7 @@ class Worker:
             self._outage,
             start=self._handlers.start,
             renew=self._renew.now,
+            flush=self._finish.flush,
         )
         self._upkeep = Upkeep(settings, self._outage)
 

@@ -28,7 +28,7 @@ from rowlock.cli.parameters import (
 )
 from rowlock.cli.selection import error_of, filter_options
 from rowlock.cli.story import tell
-from rowlock.cli.table import Cell, Column, print_table
+from rowlock.cli.table import Cell, Column, print_table, printable
 from rowlock.cli.verbs import cancel, delete, move, replay, run
 
 COLUMNS = (
@@ -127,6 +127,26 @@ def show(job_id: int, output: Output, *, place: Place) -> None:
     if not output.prints(job):
         for line in tell(job, datetime.now(UTC)):
             click.echo(line)
+
+
+@jobs.command(
+    epilog="Example: rowlock jobs why 17",
+    short_help="Say why a job isn't running.",
+)
+@click.argument("job_id", callback=read_id, metavar="ID")
+@output_options
+@place_options
+def why(job_id: int, output: Output, *, place: Place) -> None:
+    """
+    Say in one sentence why a job isn't running.
+
+    Whether it is paused, due later, of a task that no live worker has, behind others,
+    or over. In JSON there is a word for it too, the reason.
+    """
+    with opened(place) as app:
+        told = app.why_sync(job_id)
+    if not output.prints(told):
+        click.echo(printable(told.sentence))
 
 
 for verb in (run, move, cancel, replay, delete):

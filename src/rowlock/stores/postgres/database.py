@@ -101,7 +101,10 @@ class Database:
         self.grace: Grace = Grace(self._clock)
         self.news: News = News(self._clock, self._sleepers_changed)
         self.bounds: Bounds = Bounds()
-        self.claimer: Claimer = Claimer(self.bounds, self._clock.monotonic)
+        self.suspect_bounds: Bounds = Bounds()
+        self.claimer: Claimer = Claimer(
+            self.bounds, self.suspect_bounds, self._clock.monotonic
+        )
 
     async def open(self) -> None:
         """Connect and check the schema; a second time does nothing."""
@@ -187,8 +190,12 @@ class Database:
         """Hear of news; None is that anything may have come."""
         if arrivals is None:
             self.bounds.doubt()
+            self.suspect_bounds.doubt()
         else:
-            self.bounds.heard(arrivals)
+            suspects = [arrival for arrival in arrivals if arrival.is_suspect]
+            self.bounds.heard(a for a in arrivals if not a.is_suspect)
+            if suspects:
+                self.suspect_bounds.heard(suspects)
         self.news.tell()
 
     # Connections

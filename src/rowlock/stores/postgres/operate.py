@@ -141,8 +141,8 @@ async def move(
     return Answered(
         _answers(ids, answers, left),
         tuple(
-            Arrival(Line(queue, priority), run_at, run_at)
-            for _, queue, priority, run_at in done.values()
+            Arrival(Line(queue, priority), run_at, run_at, is_suspect=suspect)
+            for _, queue, priority, run_at, suspect in done.values()
         ),
     )
 

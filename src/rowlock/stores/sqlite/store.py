@@ -133,7 +133,7 @@ class SQLiteStore:
                 lease=rows.to_span(lease),
                 alone=alone,
             ),
-            peek=partial(claiming.peek, demand=demand, turn=turn),
+            peek=partial(claiming.peek, demand=demand, turn=turn, worker=worker),
         )
 
     async def renew(

@@ -66,8 +66,10 @@ CREATE TABLE {schema}.live (
 );
 
 -- The claim's order, with the task as the last column: on 17 and later a job of a task
--- that the worker doesn't have is passed by without a look at its row (law 16).
-CREATE INDEX live_pending ON {schema}.live (queue, priority DESC, run_at, id, task)
+-- that the worker doesn't have is passed by without a look at its row (law 16). Suspects
+-- of a priority stand apart from the others, so that neither is in the other's way.
+CREATE INDEX live_pending
+    ON {schema}.live (queue, priority DESC, suspect, run_at, id, task)
     WHERE status = 'pending';
 CREATE INDEX live_leases ON {schema}.live (leased_until)
     WHERE status = 'running';

@@ -91,8 +91,8 @@ kept AS (
     RETURNING
         live.id, live.claims, live.status,
         CASE WHEN live.status = 'pending' THEN live.run_at END AS due_at,
-        live.queue, live.priority
+        live.queue, live.priority, live.suspect
 )
-SELECT id, claims, ends, NULL::timestamptz, queue, priority FROM gone
+SELECT id, claims, ends, NULL::timestamptz, queue, priority, false FROM gone
 UNION ALL
-SELECT id, claims, status, due_at, queue, priority FROM kept;
+SELECT id, claims, status, due_at, queue, priority, suspect FROM kept;
