@@ -8,8 +8,9 @@ from typing import cast
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import Claim, Status
-from rowlock._store import Claimed, Filter, Store, WorkerInfo
+from rowlock._store import Claimed, Store, WorkerInfo
 from rowlock.testing import FakeClock
 
 from .given import LEASE, Enqueue, OpenAnother, demand

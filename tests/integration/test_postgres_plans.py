@@ -41,6 +41,8 @@ OPERATIONS = {
 OTHERS = {
     "an operator asks for figures, and all is read": {
         "counts",
+        "place",
+        "rates",
         "due_tasks",
         "live_workers",
     },

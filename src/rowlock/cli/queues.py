@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import click
 
 from rowlock._instants import relative
 from rowlock._job import Status
-from rowlock._store import Pause, QueueStats, Stats
+from rowlock._store import QueueStats, Stats
 from rowlock.cli import colour, completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output, fields_of, plain
@@ -62,10 +63,14 @@ def list_(output: Output, *, place: Place) -> None:
             "scheduled": queue.scheduled,
             "paused": plain(pause_of(stats, queue=queue.queue)),
         }
-        for queue in _all(stats)
+        for queue in all_queues(stats)
     ]
-    if not output.prints(told, told):
-        print_queues(stats)
+    if output.prints(told, told):
+        return
+    if told:
+        print_table(COLUMNS, [_row(queue, stats) for queue in all_queues(stats)])
+    else:
+        click.echo("No jobs.", err=True)
 
 
 @queues.command(
@@ -110,15 +115,7 @@ def resume(queue: str, output: Output, *, place: Place) -> None:
     print_resume("queue", queue, output, was_paused=was_paused)
 
 
-def print_queues(stats: Stats) -> None:
-    """Print the queues for people."""
-    if found := _all(stats):
-        print_table(COLUMNS, [_row(queue, stats) for queue in found])
-    else:
-        click.echo("No jobs.", err=True)
-
-
-def _all(stats: Stats) -> list[QueueStats]:
+def all_queues(stats: Stats) -> list[QueueStats]:
     """Give the queues with jobs, and those without that are paused."""
     found = {queue.queue: queue for queue in stats.queues}
     for pause in stats.pauses:
@@ -130,19 +127,26 @@ def _all(stats: Stats) -> list[QueueStats]:
 
 
 def _row(queue: QueueStats, stats: Stats) -> list[str | Cell]:
-    counts = [
-        Cell(str(count), colour.OF_STATUS[status] if count else None)
-        for status in SHOWN
-        for count in [queue.counts[status]]
-    ]
-    oldest = "" if queue.oldest_due is None else relative(queue.oldest_due, stats.now)
-    paused: Pause | None = pause_of(stats, queue=queue.queue)
     return [
         queue.queue,
         str(queue.due),
         str(queue.scheduled),
-        *counts,
-        oldest,
+        *counts(queue, SHOWN),
+        oldest_due(queue, stats),
         f"{queue.rate:.3g}/s",
-        until(paused, stats.now),
+        until(pause_of(stats, queue=queue.queue), stats.now),
     ]
+
+
+def counts(queue: QueueStats, statuses: Iterable[Status]) -> list[Cell]:
+    """Give the cells of a queue's counts, coloured where there are any."""
+    return [
+        Cell(str(count), colour.OF_STATUS[status] if count else None)
+        for status in statuses
+        for count in [queue.counts[status]]
+    ]
+
+
+def oldest_due(queue: QueueStats, stats: Stats) -> str:
+    """Say since when the oldest job of a queue is due."""
+    return "" if queue.oldest_due is None else relative(queue.oldest_due, stats.now)

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 import click
 
 from rowlock._app import App
+from rowlock._instants import relative
 from rowlock._job import JSON
 from rowlock._register import task_infos
 from rowlock._store import Pause, Stats
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
-from rowlock.cli.instants import relative
 from rowlock.cli.parameters import (
     Place,
     output_options,
