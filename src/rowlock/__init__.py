@@ -25,7 +25,7 @@ from rowlock._errors import (
     UsageError,
     WrongConnection,
 )
-from rowlock._filter import Filter
+from rowlock._filter import Between, Filter
 from rowlock._job import Job, NewJob, Status
 from rowlock._retry import Backoff
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
@@ -48,6 +48,7 @@ __all__ = [
     "App",
     "Attempt",
     "Backoff",
+    "Between",
     "Cancelled",
     "ClaimLost",
     "ConfigError",
