@@ -80,6 +80,7 @@ OTHERS = {
         "past_days",
         "pausing",
         "pin",
+        "powers",
         "reading",
         "registered",
         "resume",
