@@ -85,6 +85,7 @@ OTHERS = {
         "past_days",
         "pausing",
         "pin",
+        "powers",
         "reading",
         "registered",
         "resume",
