@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rowlock import stores
+from rowlock._answers import Retention
 from rowlock._awaited import Call, mark_coroutine_function
 from rowlock._clock import Clock, SystemClock
-from rowlock._codec import MAX_PAYLOAD
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._extensions import Around, Extensions, Follower, Listener, enqueued
@@ -27,17 +27,16 @@ from rowlock._options import (
     check_names,
     check_timeout,
 )
+from rowlock._payload import MAX_PAYLOAD
 from rowlock._reading import Reading
-from rowlock._register import Register
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
-from rowlock._store import Retention, Store
-from rowlock._sync import Portal
 from rowlock._task import Door, Task
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from rowlock._store import Store
     from rowlock._worker.worker import Worker
 
 DEFAULT_URL = "sqlite:///rowlock.db"
@@ -79,6 +78,12 @@ class App(Registry, Reading, Operations):
         max_payload: int = MAX_PAYLOAD,
         clock: Clock | None = None,
     ) -> None:
+        from rowlock._register import Register
+        from rowlock._sync import Portal
+
+        # Not when they are defined: the mark of Python 3.11 is asyncio's.
+        mark_coroutine_function(App.enqueue_many)
+        mark_coroutine_function(Task.enqueue)
         self.max_attempts: int = check_count(max_attempts, "max_attempts=")
         self.backoff: BackoffRule = to_backoff(backoff, "backoff=")
         self.timeout: float = check_timeout(timeout, "timeout=")
@@ -338,8 +343,8 @@ class App(Registry, Reading, Operations):
             ...         pass
             >>> asyncio.run(main())
         """
-        from rowlock._worker.settings import Settings  # noqa: PLC0415 - a layer above
-        from rowlock._worker.worker import Worker  # noqa: PLC0415 - the same
+        from rowlock._worker.settings import Settings
+        from rowlock._worker.worker import Worker
 
         settings = Settings(
             store=self._store,
@@ -363,9 +368,6 @@ class App(Registry, Reading, Operations):
         for event in enqueued(jobs, ids):
             self._extensions.emit(event)
         return list(ids)
-
-
-mark_coroutine_function(App.enqueue_many)
 
 
 def default_url() -> str:

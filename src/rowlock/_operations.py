@@ -7,30 +7,24 @@ step is told as an event.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rowlock._codec import storable
+from rowlock._answers import Answer, Filter, Pause
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._events import (
-    Event,
-    JobsCancelled,
-    JobsDeleted,
-    JobsMoved,
-    JobsReplayed,
-    PauseBegan,
-    PauseEnded,
-)
 from rowlock._extensions import Extensions
 from rowlock._job import Status, check_id
 from rowlock._options import check_name, check_priority
-from rowlock._store import Answer, Filter, Pause, Store
-from rowlock._sync import Portal
+from rowlock._payload import storable
 from rowlock._task import Task, check_task
+
+if TYPE_CHECKING:
+    from rowlock._events import Event
+    from rowlock._store import Store
+    from rowlock._sync import Portal
 
 Where: TypeAlias = int | Iterable[int] | Filter
 
@@ -61,6 +55,8 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").cancel(17))]
             ['not found']
         """
+        from rowlock._events.operators import JobsCancelled
+
         who = _who(by)
         return await self._each(
             where,
@@ -94,6 +90,8 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").replay(17))]
             ['not found']
         """
+        from rowlock._events.operators import JobsReplayed
+
         who = _who(by)
         return await self._each(
             where,
@@ -137,6 +135,8 @@ class Operations:
             >>> [str(answer) for answer in app.move_sync(job_id, delay=0)]
             ['done']
         """
+        from rowlock._events.operators import JobsMoved
+
         who = _who(by)
         if queue is None and priority is None and delay is None:
             msg = "move() changes nothing: give queue=, priority= or delay=."
@@ -193,6 +193,8 @@ class Operations:
             >>> [str(answer) for answer in app.delete_sync(job_id)]
             ['done']
         """
+        from rowlock._events.operators import JobsDeleted
+
         who = _who(by)
         return await self._each(
             where,
@@ -234,6 +236,8 @@ class Operations:
             >>> [pause.reason for pause in app.stats_sync().pauses]
             ['the provider is down']
         """
+        from rowlock._events.operators import PauseBegan
+
         who, span = _who(by), None if for_ is None else to_delay(for_, "for_=")
         paused = _pause(queue, task, reason=reason, by=who)
         await self._store.open()
@@ -282,6 +286,8 @@ class Operations:
             >>> app.resume_sync(queue="mail"), app.resume_sync(queue="mail")
             (True, False)
         """
+        from rowlock._events.operators import PauseEnded
+
         who = _who(by)
         paused = _pause(queue, task, reason=None, by=who)
         await self._store.open()
@@ -382,6 +388,8 @@ def _who(by: str | None) -> str:
 
 def current_user() -> str:
     """Name who runs this process, for the story of a job."""
+    import getpass
+
     try:
         return storable(getpass.getuser())
     except (KeyError, OSError, ImportError):  # a container's user may have no name

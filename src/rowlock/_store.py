@@ -51,24 +51,46 @@ The laws, each the name of a test that runs on every store:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from rowlock._durations import to_delay
-from rowlock._job import (
-    JSON,
-    Claim,
-    ClaimKey,
-    Job,
-    NewJob,
-    Outcome,
-    Status,
-    check_id,
-    check_status,
+from rowlock._answers import (
+    Answer,
+    Filter,
+    Page,
+    Pause,
+    QueueStats,
+    Retention,
+    Stats,
+    TaskStats,
+    WorkerInfo,
 )
+from rowlock._job import JSON, Claim, ClaimKey, Job, NewJob, Outcome, Status
+
+# All that crosses the seam, as whoever writes a store reads it here.
+__all__ = [
+    "Answer",
+    "Claimed",
+    "Demand",
+    "Filter",
+    "Lent",
+    "Migration",
+    "Page",
+    "Pause",
+    "Pruned",
+    "QueueStats",
+    "Renewal",
+    "Retention",
+    "Settled",
+    "Stats",
+    "Store",
+    "TaskInfo",
+    "TaskStats",
+    "Wakeups",
+    "WorkerInfo",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,121 +159,11 @@ class Settled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """
-    What an operator's verb did to one job.
-
-    Where it isn't `done`, `status` is the state found (None: no such job),
-    `blocked_by` the job that holds the key, and `is_locked` says that a live
-    transaction has the row, so that it is worth another try.
-    """
-
-    job_id: int
-    done: bool
-    status: Status | None
-    blocked_by: int | None = None
-    is_locked: bool = False
-
-    def __str__(self) -> str:
-        """Say it in words: `done`, `already succeeded`, `blocked by 17`."""
-        if self.done:
-            return "done"
-        if self.is_locked:
-            return "locked by another transaction, try again"
-        if self.status is None:
-            return "not found"
-        if self.blocked_by is not None:
-            return f"blocked by {self.blocked_by}"
-        return f"already {self.status}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """
-    How long finished jobs stay, by how they ended; 0 keeps nothing.
-
-    Each is a `timedelta`, or in seconds.
-    """
-
-    succeeded: timedelta = timedelta(days=3)
-    cancelled: timedelta = timedelta(days=3)
-    failed: timedelta = timedelta(days=30)
-
-    def __post_init__(self) -> None:
-        for name in ("succeeded", "cancelled", "failed"):
-            value = to_delay(getattr(self, name), f"Retention({name}=)")
-            object.__setattr__(self, name, value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
     """How many jobs expired unstarted and how many finished ones are gone."""
 
     expired: int
     deleted: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """
-    Which jobs; what is None doesn't restrict.
-
-    `older_than` is the least age since creation, a `timedelta` or in seconds.
-    """
-
-    ids: tuple[int, ...] | None = None
-    status: Status | None = None
-    task: str | None = None
-    queue: str | None = None
-    idempotency_key: str | None = None
-    older_than: timedelta | None = None
-
-    def __post_init__(self) -> None:
-        if self.ids is not None:
-            ids = tuple(check_id(job_id) for job_id in self.ids)
-            object.__setattr__(self, "ids", ids)
-        if self.status is not None:
-            object.__setattr__(self, "status", check_status(self.status))
-        if self.older_than is not None:
-            older_than = to_delay(self.older_than, "Filter(older_than=)")
-            object.__setattr__(self, "older_than", older_than)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Jobs, newest first; `after` goes into the next call, None at the end."""
-
-    jobs: tuple[Job, ...]
-    after: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    """A paused queue or task: exactly one of the two is set. `until` None: for good."""
-
-    queue: str | None = None
-    task: str | None = None
-    until: datetime | None = None
-    reason: str | None = None
-    by: str | None = None
-    at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerInfo:
-    """A worker as operators see it; `queues` None is any queue."""
-
-    id: str
-    host: str
-    pid: int
-    version: str
-    tasks: tuple[str, ...]
-    queues: tuple[str, ...] | None
-    concurrency: int
-    lease: timedelta
-    running: int = 0
-    started_at: datetime | None = None
-    seen_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,63 +174,6 @@ class TaskInfo:
     queue: str
     defaults: Mapping[str, JSON]
     seen_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
-    """
-    One queue: jobs by status, how many are due, and since when the oldest is.
-
-    `counts` has every status, with 0 where no job is in it.
-    """
-
-    queue: str
-    counts: Mapping[Status, int]
-    due: int
-    oldest_due: datetime | None
-
-    def __post_init__(self) -> None:
-        # A store counts what is there; who reads looks for what isn't, too.
-        counts = {status: self.counts.get(status, 0) for status in Status}
-        object.__setattr__(self, "counts", counts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStats:
-    """How many jobs of one task are due in one queue."""
-
-    queue: str
-    task: str
-    due: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """
-    The store at a glance, queues by name; workers are those that are live.
-
-    `tasks` has those of which jobs are due, by queue and name.
-    """
-
-    now: datetime
-    queues: tuple[QueueStats, ...]
-    workers: tuple[WorkerInfo, ...]
-    pauses: tuple[Pause, ...]
-    tasks: tuple[TaskStats, ...] = ()
-
-    @property
-    def unserved(self) -> Mapping[str, int]:
-        """How many jobs are due of each task that no live worker runs, by name."""
-        unserved: Counter[str] = Counter()
-        for each in self.tasks:
-            if not any(_serves(worker, each) for worker in self.workers):
-                unserved[each.task] += each.due
-        return unserved
-
-
-def _serves(worker: WorkerInfo, of: TaskStats) -> bool:
-    in_reach = worker.queues is None or of.queue in worker.queues
-    return in_reach and of.task in worker.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

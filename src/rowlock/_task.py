@@ -13,13 +13,15 @@ import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
 
-from rowlock._awaited import Call, mark_coroutine_function
-from rowlock._codec import Codec
+from rowlock._awaited import Call
 from rowlock._errors import DuplicateTask, InvalidTask, UsageError
 from rowlock._job import NewJob
 from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
+
+if TYPE_CHECKING:
+    from rowlock._codec import Codec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +57,8 @@ class Task(Generic[P, R]):
     def __init__(
         self, function: Callable[P, R], door: Door, name: str, options: TaskOptions
     ) -> None:
+        from rowlock._codec import Codec
+
         functools.update_wrapper(self, function)
         self.name: str = check_name(name, "name=")
         self.function = function
@@ -181,9 +185,6 @@ class Task(Generic[P, R]):
         job = self._make(*args, **kwargs)
         call = f"{self.name}.enqueue"
         return self._door.enqueue_sync([job], self._job.connection, call)[0]
-
-
-mark_coroutine_function(Task.enqueue)
 
 
 def check_task(task: object) -> str:

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from rowlock import App, OutcomeUnknown, _outcome
-from rowlock._events import AttemptSucceeded, Event
 from rowlock._job import Status
 from rowlock._store import Demand, Filter
+from rowlock.events import AttemptSucceeded, Event
 from rowlock.stores.postgres import PostgresStore, finish
 from tests.eventually import eventually
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rowlock._answers import Filter
 from rowlock._errors import PayloadError, UsageError
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from rowlock._store import Filter
 from rowlock.cli import completion
 from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.discovery import find_app

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import click
 
+from rowlock._answers import Filter, Page
 from rowlock._job import Job, Status
-from rowlock._store import Filter, Page
 from rowlock.cli import colour
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import click
 
+from rowlock._answers import Pause, QueueStats, Stats
 from rowlock._job import Status
-from rowlock._store import Pause, QueueStats, Stats
 from rowlock.cli import colour, completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output, plain

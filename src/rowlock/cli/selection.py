@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from rowlock._answers import Filter
 from rowlock._errors import UsageError
 from rowlock._job import Status
-from rowlock._store import Filter
 from rowlock.cli import colour, completion
 from rowlock.cli.parameters import read_ids, read_name, read_seconds
 from rowlock.cli.table import Cell, Column, print_table

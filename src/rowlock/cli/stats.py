@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rowlock._store import Pause, Stats
+from rowlock._answers import Pause, Stats
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import Place, output_options, place_options

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import click
 
+from rowlock._answers import Pause, Stats
 from rowlock._app import App
-from rowlock._store import Pause, Stats
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output

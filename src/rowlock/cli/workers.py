@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rowlock._store import Stats, WorkerInfo
+from rowlock._answers import Stats, WorkerInfo
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
 from rowlock.cli.instants import relative

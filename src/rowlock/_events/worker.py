@@ -1,0 +1,271 @@
+"""What a worker tells, as events."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rowlock._events import Event, JobEvent
+from rowlock._job import Status
+
+# A field that the log leaves out, since another line of the same moment has it.
+_UNLOGGED = {"logged": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEvent(JobEvent):
+    """Something happened to one attempt."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted(AttemptEvent):
+    """A handler starts; `waited_s` is since the job was due."""
+
+    name = "attempt.started"
+    level = logging.DEBUG
+
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSucceeded(AttemptEvent):
+    """A handler returned and its outcome is written."""
+
+    name = "attempt.succeeded"
+
+    ran_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed(AttemptEvent):
+    """
+    A handler raised or timed out; `retry_at` is None for a dead letter.
+
+    `error` is its type and message on one line, of at most 2 KiB.
+    """
+
+    name = "attempt.failed"
+    level = logging.WARNING
+
+    ran_s: float
+    failures: int
+    error_type: str
+    error: str
+    retry_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSnoozed(AttemptEvent):
+    """A handler asked for later."""
+
+    name = "attempt.snoozed"
+
+    run_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptReleased(AttemptEvent):
+    """A claim was given back, without a failure."""
+
+    name = "attempt.released"
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStuck(AttemptEvent):
+    """A handler can't be stopped: it runs on, and nobody records its end."""
+
+    name = "attempt.stuck"
+    level = logging.ERROR
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultDropped(AttemptEvent):
+    """
+    A handler's result can't be stored: the job succeeded, its `result` is null.
+
+    The job's `meta.result_error` says why; not this, as it may name keys of the result.
+    """
+
+    name = "result.dropped"
+    level = logging.WARNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalSwallowed(AttemptEvent):
+    """
+    A handler made a `Retry`, `Snooze` or `Unrecoverable`, and ended otherwise.
+
+    An `except Exception` around the `raise` has swallowed it, or it was never raised.
+    """
+
+    name = "signal.swallowed"
+    level = logging.WARNING
+
+    signal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(JobEvent):
+    """A running job ended as cancelled."""
+
+    name = "job.cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDeadLettered(JobEvent):
+    """
+    A job gave up; it waits for somebody to look at it and replay it.
+
+    The log leaves `error` out: the line before, of the attempt or the claim, says it.
+    """
+
+    name = "job.dead_lettered"
+    level = logging.ERROR
+
+    failures: int
+    losses: int
+    error_type: str
+    error: str = field(metadata=_UNLOGGED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimLapsed(AttemptEvent):
+    """This worker lost a claim whose handler still runs."""
+
+    name = "claim.lost"
+    level = logging.WARNING
+
+    claim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRecovered(AttemptEvent):
+    """A claim of a lost worker was taken back."""
+
+    name = "claim.recovered"
+    level = logging.WARNING
+
+    claim: int
+    lost_worker: str
+    losses: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRefused(Event):
+    """
+    An outcome came too late: its claim didn't hold any more, nothing was written.
+
+    `found_claims` and `found_status` are what stands in the store, None where the
+    job is gone.
+    """
+
+    name = "claim.refused"
+    level = logging.WARNING
+
+    job_id: int
+    claim: int
+    found_claims: int | None
+    found_status: Status | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeDropped(Event):
+    """An outcome couldn't be written until its lease ended; recovery takes the job."""
+
+    name = "outcome.dropped"
+    level = logging.ERROR
+
+    job_id: int
+    claim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEvent(Event):
+    """Something happened to this worker."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStarted(WorkerEvent):
+    """A worker claims from now on."""
+
+    name = "worker.started"
+
+    store: str
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...] | None
+    concurrency: int
+    lease_s: float
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDraining(WorkerEvent):
+    """A worker claims no more and waits for what runs."""
+
+    name = "worker.draining"
+
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStopped(WorkerEvent):
+    """A worker has ended; what it abandoned is left to recovery."""
+
+    name = "worker.stopped"
+
+    abandoned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAway(WorkerEvent):
+    """The store is out of reach; told once, then tried again until it is back."""
+
+    name = "store.unavailable"
+    level = logging.ERROR
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreBack(WorkerEvent):
+    """The store answers again."""
+
+    name = "store.recovered"
+
+    away_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepDone(WorkerEvent):
+    """Jobs that came too late have expired, or a round of pruning has ended."""
+
+    name = "upkeep.done"
+    level = logging.DEBUG
+
+    expired: int
+    pruned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksUnserved(WorkerEvent):
+    """
+    Jobs are due of tasks that no live worker has; told once, at a worker's start.
+
+    A task was renamed or its module isn't imported, a queue has no worker, or a deploy
+    is half done.
+    """
+
+    name = "tasks.unserved"
+    level = logging.WARNING
+
+    tasks: tuple[str, ...]
+    due: int
