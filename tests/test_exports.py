@@ -49,6 +49,7 @@ LOADED_BY_WHO_NEEDS_IT = {
 LOADED_BY_CALLS = {
     *("asyncio", "concurrent.futures", "socket", "ssl", "subprocess"),
     *("msgspec", "rowlock._codec", "rowlock._store", "rowlock.stores.sqlite"),
+    *("rowlock._events", "rowlock._outcome", "rowlock._register", "rowlock._sync"),
     *("sqlite3", "pathlib", "uuid"),
 }
 

@@ -78,12 +78,6 @@ class App(Registry, Reading, Operations):
         max_payload: int = MAX_PAYLOAD,
         clock: Clock | None = None,
     ) -> None:
-        from rowlock._register import Register
-        from rowlock._sync import Portal
-
-        # Not when they are defined: the mark of Python 3.11 is asyncio's.
-        mark_coroutine_function(App.enqueue_many)
-        mark_coroutine_function(Task.enqueue)
         self.max_attempts: int = check_count(max_attempts, "max_attempts=")
         self.backoff: BackoffRule = to_backoff(backoff, "backoff=")
         self.timeout: float = check_timeout(timeout, "timeout=")
@@ -97,15 +91,23 @@ class App(Registry, Reading, Operations):
         self._extensions = Extensions()
         self._clock: Clock = clock or SystemClock()
         # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
-        where = default_url() if url is None else url
-        self._store: Store = stores.connect(where, clock=self._clock)
+        self._connect(default_url() if url is None else url)
+        # What `rowlock.testing.inline` does with jobs that were enqueued.
+        self._inline: Inline | None = None
+        self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
+
+    def _connect(self, url: str) -> None:
+        from rowlock._register import Register
+        from rowlock._sync import Portal
+
+        self._store: Store = stores.connect(url, clock=self._clock)
         self._portal = Portal()
         self._register = Register(
             self._store, self.tasks, self.max_payload, self._clock
         )
-        # What `rowlock.testing.inline` does with jobs that were enqueued.
-        self._inline: Inline | None = None
-        self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
+        # Not when they are defined: the mark of Python 3.11 is asyncio's.
+        mark_coroutine_function(App.enqueue_many)
+        mark_coroutine_function(Task.enqueue)
 
     def __repr__(self) -> str:
         return f"<App {self.url}>"
