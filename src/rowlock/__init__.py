@@ -6,6 +6,17 @@ Everything public is named here, and nothing else is.
 
 from __future__ import annotations
 
+from rowlock._answers import (
+    Answer,
+    Page,
+    Pause,
+    QueueStats,
+    Retention,
+    Stats,
+    TaskInfo,
+    TaskStats,
+    WorkerInfo,
+)
 from rowlock._app import App
 from rowlock._attempt import Attempt, Cancelled, current_attempt
 from rowlock._errors import (
@@ -29,17 +40,6 @@ from rowlock._filter import Between, Filter
 from rowlock._job import Job, NewJob, Status
 from rowlock._retry import Backoff
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
-from rowlock._store import (
-    Answer,
-    Page,
-    Pause,
-    QueueStats,
-    Retention,
-    Stats,
-    TaskInfo,
-    TaskStats,
-    WorkerInfo,
-)
 from rowlock._task import KeyedTask, Task
 from rowlock._why import Why
 

@@ -7,7 +7,6 @@ functions; it works in async handlers, in threads, and in what they call.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import threading
@@ -15,13 +14,15 @@ from collections.abc import Generator
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from rowlock._codec import encode_json, storable
 from rowlock._errors import ClaimLost, UsageError
 from rowlock._job import ClaimKey, NewJob, check_jobs
+from rowlock._payload import storable
 from rowlock._signals import Made, watch
-from rowlock._sync import refuse_on_a_loop
+
+if TYPE_CHECKING:
+    import asyncio
 
 LONGEST_NOTE = 200
 # A sum of shares may come to a little more than its whole.
@@ -82,6 +83,8 @@ class Cancelled:
             asyncio.exceptions.CancelledError: shutdown
         """
         if self.reason is not None:
+            import asyncio
+
             raise asyncio.CancelledError(self.reason)
 
     def __bool__(self) -> bool:
@@ -102,6 +105,8 @@ class Cancelled:
 
     def __await__(self) -> Generator[object, None, Reason]:
         """Wait in async code; returns the reason."""
+        import asyncio
+
         if self.reason is not None:
             return self.reason
         loop = asyncio.get_running_loop()
@@ -246,7 +251,7 @@ class Attempt:
             >>> asyncio.run(main())
             goes on after page 7
         """
-        state = encode_json(data, limit=self._max_payload)
+        state = self._written(data)
         self._saved(state, held=await self._desk.checkpoint(self._key, state))
 
     def checkpoint_sync(self, data: object) -> None:
@@ -268,8 +273,10 @@ class Attempt:
             >>> asyncio.run(main())
             {'page': 7}
         """
+        from rowlock._sync import refuse_on_a_loop
+
         refuse_on_a_loop("attempt.checkpoint")
-        state = encode_json(data, limit=self._max_payload)
+        state = self._written(data)
         self._saved(state, held=self._desk.checkpoint_sync(self._key, state))
 
     def progress(self, fraction: float, note: str | None = None) -> None:
@@ -323,6 +330,11 @@ class Attempt:
             ['ship', 'pack']
         """
         self._spawned.extend(check_jobs((job, *more), "attempt.spawn"))
+
+    def _written(self, data: object) -> str:
+        from rowlock._codec import encode_json
+
+        return encode_json(data, limit=self._max_payload)
 
     def _saved(self, state: str, *, held: bool) -> None:
         if not held:

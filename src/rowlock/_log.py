@@ -11,10 +11,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rowlock._attempt import the_attempt
 from rowlock._durations import iso
-from rowlock._events import Event, logger
+from rowlock._events import logger
+
+if TYPE_CHECKING:
+    from rowlock._events import Event
 
 # More ids than these are counted on a line; a record's fields have all.
 MOST_SHOWN = 10

@@ -10,26 +10,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from rowlock._answers import Answer
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._events import (
-    Event,
-    JobsCancelled,
-    JobsDeleted,
-    JobsMoved,
-    JobsReplayed,
-    logger,
-)
+from rowlock._events import logger
 from rowlock._extensions import Extensions
 from rowlock._filter import PAYLOADS_LOOKED_AT, Filter
 from rowlock._job import Status, check_id
 from rowlock._operator import who
 from rowlock._options import check_name, check_priority
 from rowlock._pace import Pace, check_pace, step_of
-from rowlock._store import Answer, Store
-from rowlock._sync import Portal
+
+if TYPE_CHECKING:
+    from rowlock._events import Event
+    from rowlock._events.operators import JobsReplayed
+    from rowlock._store import Store
+    from rowlock._sync import Portal
 
 Where: TypeAlias = int | Iterable[int] | Filter
 
@@ -65,6 +63,8 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").cancel(17))]
             ['not found']
         """
+        from rowlock._events.operators import JobsCancelled
+
         operator = who(by)
         return await self._each(
             where,
@@ -186,6 +186,8 @@ class Operations:
             >>> [str(answer) for answer in app.move_sync(job_id, delay=0)]
             ['done']
         """
+        from rowlock._events.operators import JobsMoved
+
         operator = who(by)
         if queue is None and priority is None and delay is None:
             msg = "move() changes nothing: give queue=, priority= or delay=."
@@ -244,6 +246,8 @@ class Operations:
             >>> [str(answer) for answer in app.delete_sync(job_id)]
             ['done']
         """
+        from rowlock._events.operators import JobsDeleted
+
         operator = who(by)
         return await self._each(
             where,
@@ -315,6 +319,8 @@ def _each_of(where: int | Iterable[int]) -> Iterable[object]:
 
 
 def _replayed(done: Sequence[Answer], *, by: str, to_queue: str | None) -> JobsReplayed:
+    from rowlock._events.operators import JobsReplayed
+
     return JobsReplayed(by=by, ids=_ids(done), to_queue=to_queue)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
-
-from rowlock._codec import storable
 from rowlock._options import check_name
+from rowlock._payload import storable
 
 
 def who(by: str | None) -> str:
@@ -15,6 +13,8 @@ def who(by: str | None) -> str:
 
 def current_user() -> str:
     """Name who runs this process."""
+    import getpass
+
     try:
         return storable(getpass.getuser())
     except (KeyError, OSError, ImportError):  # a container's user may have no name

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rowlock._answers import Pause
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._events import PauseBegan, PauseEnded
 from rowlock._extensions import Extensions
 from rowlock._operator import who
 from rowlock._options import check_name
-from rowlock._store import Pause, Store
-from rowlock._sync import Portal
 from rowlock._task import KeyedTask, check_task
+
+if TYPE_CHECKING:
+    from rowlock._store import Store
+    from rowlock._sync import Portal
 
 
 class Pauses:
@@ -47,6 +49,8 @@ class Pauses:
             >>> [pause.reason for pause in app.stats_sync().pauses]
             ['the provider is down']
         """
+        from rowlock._events.operators import PauseBegan
+
         operator, span = who(by), None if for_ is None else to_delay(for_, "for_=")
         paused = _pause(queue, task, reason=reason, by=operator)
         await self._store.open()
@@ -95,6 +99,8 @@ class Pauses:
             >>> app.resume_sync(queue="mail"), app.resume_sync(queue="mail")
             (True, False)
         """
+        from rowlock._events.operators import PauseEnded
+
         operator = who(by)
         paused = _pause(queue, task, reason=None, by=operator)
         await self._store.open()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rowlock._answers import Page, Stats
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
 from rowlock._filter import Filter
 from rowlock._job import Job, Status, check_id
 from rowlock._options import check_count, check_name
-from rowlock._store import Page, Stats, Store
-from rowlock._sync import Portal
 from rowlock._task import KeyedTask, check_task
 from rowlock._why import Circumstances, Why, claimable, judge
+
+if TYPE_CHECKING:
+    from rowlock._store import Store
+    from rowlock._sync import Portal
 
 # How often `wait` looks: soon at first, as most jobs are short, then seldom.
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
@@ -161,6 +163,8 @@ class Reading:
             >>> asyncio.run(main())
             succeeded 42
         """
+        import asyncio
+
         check_id(job_id)
         wait_s = to_delay(timeout, "timeout=").total_seconds()
         until, pause_s = time.monotonic() + wait_s, FIRST_LOOK_S

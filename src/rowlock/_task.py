@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import (
+    TYPE_CHECKING,
     Any,
     Generic,
     NamedTuple,
@@ -24,11 +25,13 @@ from typing import (
     overload,
 )
 
-from rowlock._awaited import Call, mark_coroutine_function
-from rowlock._codec import Codec
+from rowlock._awaited import Call
 from rowlock._errors import DuplicateTask, InvalidTask, UsageError
 from rowlock._job import NewJob
 from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
+
+if TYPE_CHECKING:
+    from rowlock._codec import Codec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,6 +70,8 @@ class KeyedTask(Generic[P, R]):
     def __init__(
         self, function: Callable[P, R], door: Door, name: str, options: TaskOptions
     ) -> None:
+        from rowlock._codec import Codec
+
         functools.update_wrapper(self, function)
         self.name: str = check_name(name, "name=")
         self.function = function
@@ -256,10 +261,6 @@ class Task(KeyedTask[P, R]):
             1
         """
         return cast("int", super().enqueue_sync(*args, **kwargs))
-
-
-mark_coroutine_function(KeyedTask.enqueue)
-mark_coroutine_function(Task.enqueue)
 
 
 def check_task(task: object) -> str:

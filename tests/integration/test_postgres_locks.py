@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from rowlock import App, OutcomeUnknown, _outcome
-from rowlock._events import AttemptSucceeded, Event
 from rowlock._filter import Filter
 from rowlock._job import Status
 from rowlock._store import Demand
+from rowlock.events import AttemptSucceeded, Event
 from rowlock.stores.postgres import PostgresStore, finish
 from tests.eventually import eventually
 

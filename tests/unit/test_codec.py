@@ -18,8 +18,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from rowlock._codec import MAX_PAYLOAD, Codec, encode_json
+from rowlock._codec import Codec, encode_json
 from rowlock._errors import PayloadError
+from rowlock._payload import MAX_PAYLOAD
 from tests.unit.codec_values import (
     Address,
     Channel,

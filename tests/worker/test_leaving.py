@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rowlock import App, Attempt, Status, Task, current_attempt
-from rowlock._events import AttemptStarted, Event, SignalSwallowed
+from rowlock.events import AttemptStarted, Event, SignalSwallowed
 from rowlock.testing import drain
 from tests.endings import ended, reached, rested
 from tests.eventually import eventually

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock import _attempt, _outcome
-from rowlock._events import AttemptStarted, AttemptStuck, SignalSwallowed
+from rowlock._events.worker import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
 from rowlock._worker.runs import Run, Runs
 from rowlock._worker.threads import Threads

@@ -9,13 +9,13 @@ from typing import NoReturn
 
 import click
 
+from rowlock._answers import Page
 from rowlock._app import App
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
 from rowlock._instants import relative
 from rowlock._job import Job, Status
 from rowlock._operations import CUT
-from rowlock._store import Page
 from rowlock.cli import colour
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from rowlock._answers import Pause, Stats
 from rowlock._instants import relative
-from rowlock._store import Pause, Stats
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import read_name, read_seconds
 from rowlock.cli.table import printable

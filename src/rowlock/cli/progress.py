@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 
 from rowlock._app import App
-from rowlock._events import (
+from rowlock.events import (
     Event,
     JobsCancelled,
     JobsDeleted,

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import click
 
+from rowlock._answers import QueueStats, Stats
 from rowlock._instants import relative
 from rowlock._job import Status
-from rowlock._store import QueueStats, Stats
 from rowlock.cli import colour, completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output, fields_of, plain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from rowlock._answers import Pause, QueueStats, Stats
 from rowlock._job import Status
-from rowlock._store import Pause, QueueStats, Stats
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import Place, output_options, place_options

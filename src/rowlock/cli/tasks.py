@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 import click
 
+from rowlock._answers import Pause, Stats
 from rowlock._app import App
 from rowlock._instants import relative
 from rowlock._job import JSON
 from rowlock._register import task_infos
-from rowlock._store import Pause, Stats
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output

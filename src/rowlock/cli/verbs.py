@@ -9,12 +9,12 @@ from datetime import timedelta
 
 import click
 
+from rowlock._answers import Answer
 from rowlock._app import App
 from rowlock._errors import UsageError
 from rowlock._job import Status
 from rowlock._operations import Where
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from rowlock._store import Answer
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output

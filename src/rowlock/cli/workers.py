@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from rowlock._answers import Page, Stats, WorkerInfo
 from rowlock._filter import Filter
 from rowlock._instants import relative, span
 from rowlock._job import Job, Status
-from rowlock._store import Page, Stats, WorkerInfo
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output, fields_of
 from rowlock.cli.parameters import Place, output_options, place_options
