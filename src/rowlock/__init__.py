@@ -15,6 +15,7 @@ from rowlock._answers import (
     Stats,
     TaskInfo,
     TaskStats,
+    Why,
     WorkerInfo,
 )
 from rowlock._app import App
@@ -41,7 +42,6 @@ from rowlock._job import Job, NewJob, Status
 from rowlock._retry import Backoff
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
 from rowlock._task import KeyedTask, Task
-from rowlock._why import Why
 
 __all__ = [
     "Answer",

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
 
 from rowlock._durations import to_delay
 from rowlock._job import JSON, Job, Status
@@ -190,3 +191,35 @@ class Stats:
 def _serves(worker: WorkerInfo, of: TaskStats) -> bool:
     in_reach = worker.queues is None or of.queue in worker.queues
     return in_reach and of.task in worker.tasks
+
+
+Reason: TypeAlias = Literal[
+    "running",
+    "lost",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "blocked",
+    "expired",
+    "paused",
+    "scheduled",
+    "unserved",
+    "suspect",
+    "behind",
+    "busy",
+    "due",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """Why a job isn't running: one word for a program, one sentence for a person."""
+
+    job_id: int
+    status: Status
+    reason: Reason
+    sentence: str
+
+    def __str__(self) -> str:
+        """Say the sentence."""
+        return self.sentence

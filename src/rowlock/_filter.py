@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import NamedTuple, TypeAlias
 
@@ -98,32 +98,39 @@ class Filter:
         payload: Mapping[str, JSON] | None = None,
         all: bool = False,  # noqa: A002 - what an operator says, as in `--all`
     ) -> None:
+        texts = {
+            "task": task,
+            "queue": queue,
+            "idempotency_key": idempotency_key,
+            "error": error,
+            "error_type": error_type,
+            "worker": worker,
+        }
+        ages = {
+            "older_than": older_than,
+            "younger_than": younger_than,
+            "finished_older_than": finished_older_than,
+            "finished_younger_than": finished_younger_than,
+        }
         found: dict[str, object] = {
             "ids": None if ids is None else tuple(map(check_id, ids)),
             "status": None if status is None else check_status(status),
-            "task": _text(task, "task"),
-            "queue": _text(queue, "queue"),
-            "idempotency_key": _text(idempotency_key, "idempotency_key"),
-            "error": _text(error, "error"),
-            "error_type": _text(error_type, "error_type"),
             "priority": to_between(priority, "Filter(priority=)"),
             "attempts": to_between(attempts, "Filter(attempts=)"),
-            "worker": _text(worker, "worker"),
-            "older_than": _age(older_than, "older_than"),
-            "younger_than": _age(younger_than, "younger_than"),
-            "finished_older_than": _age(finished_older_than, "finished_older_than"),
-            "finished_younger_than": _age(
-                finished_younger_than, "finished_younger_than"
-            ),
             "payload": payload,
             "all": all,
+            **{name: _text(value, name) for name, value in texts.items()},
+            **{name: _age(value, name) for name, value in ages.items()},
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
-        if payload is not None:
+        self._check()
+
+    def _check(self) -> None:
+        if self.payload is not None:
             # What can't be compared is refused here, not where it is looked for.
-            tuple(_fields(payload, ()))
-        if all and found != _EMPTY | {"all": True}:
+            tuple(_fields(self.payload, ()))
+        if self.all and not replace(self, all=False).is_empty:
             msg = "Filter(all=True) means every job, and goes with nothing else."
             raise UsageError(msg)
 
@@ -140,9 +147,6 @@ class Filter:
 
 TEXTS = ("task", "queue", "idempotency_key", "error", "error_type", "worker")
 AGES = ("older_than", "younger_than", "finished_older_than", "finished_younger_than")
-
-
-_EMPTY = {field.name: field.default for field in fields(Filter)}
 
 
 def _text(value: object, name: str) -> object:

@@ -6,14 +6,13 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rowlock._answers import Page, Stats
+from rowlock._answers import Page, Stats, Why
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
 from rowlock._filter import Filter
 from rowlock._job import Job, Status, check_id
 from rowlock._options import check_count, check_name
 from rowlock._task import KeyedTask, check_task
-from rowlock._why import Circumstances, Why, claimable, judge
 
 if TYPE_CHECKING:
     from rowlock._store import Store
@@ -241,6 +240,8 @@ look at it again with app.get(1).
             >>> why.reason, why.sentence
             ('scheduled', 'Job 1 is due in 40 s.')
         """
+        from rowlock._why import Circumstances, claimable, judge
+
         job = await self.get(job_id)
         stats = await self._store.stats()
         place = holder = None

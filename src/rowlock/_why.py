@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from rowlock._answers import Pause, Reason, Stats, Why, WorkerInfo
 from rowlock._figures import AHEAD_COUNTED, Place
 from rowlock._instants import relative, span
 from rowlock._job import Job, Status
-from rowlock._store import Pause, Stats, WorkerInfo
-
-Reason: TypeAlias = Literal[
-    "running",
-    "lost",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "blocked",
-    "expired",
-    "paused",
-    "scheduled",
-    "unserved",
-    "suspect",
-    "behind",
-    "busy",
-    "due",
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
-    """Why a job isn't running: one word for a program, one sentence for a person."""
-
-    job_id: int
-    status: Status
-    reason: Reason
-    sentence: str
-
-    def __str__(self) -> str:
-        """Say the sentence."""
-        return self.sentence
 
 
 class Circumstances(NamedTuple):

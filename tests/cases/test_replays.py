@@ -88,6 +88,23 @@ async def waits(app: App, until: asyncio.Event) -> Sequence[float]:
     return took
 
 
+async def stop_half_way(app: App, url: str, count: int) -> int:
+    """Press Ctrl-C while `rowlock jobs replay` is at it; how many it has left."""
+    stopped = await replaying(url, "--rate", "1000/s")
+
+    async def is_under_way() -> bool:
+        return (await counted(app))[Status.FAILED] < count
+
+    await eventually(is_under_way, within=30)
+    stopped.send_signal(signal.SIGINT)
+    _, told = await stopped.communicate()
+    left = (await counted(app))[Status.FAILED]
+    assert stopped.returncode == 130, told.decode()
+    assert b"The same command goes on with the others" in told
+    assert 0 < left < count
+    return left
+
+
 @pytest.mark.timeout(900)
 async def test_b149_very_many_are_replayed_at_a_rate_and_nobody_waits(
     steps: App, database_url: str, workers: Workers, scale: int
@@ -100,19 +117,7 @@ async def test_b149_very_many_are_replayed_at_a_rate_and_nobody_waits(
     over = asyncio.Event()
     ticking = asyncio.create_task(waits(app, over))
 
-    stopped = await replaying(database_url, "--rate", "1000/s")
-
-    async def is_under_way() -> bool:
-        return (await counted(app))[Status.FAILED] < count
-
-    await eventually(is_under_way, within=30)
-    stopped.send_signal(signal.SIGINT)
-    _, told = await stopped.communicate()
-    left = (await counted(app))[Status.FAILED]
-    assert stopped.returncode == 130, told.decode()
-    assert b"The same command goes on with the others" in told
-    assert 0 < left < count
-
+    left = await stop_half_way(app, database_url, count)
     began = time.monotonic()
     again = await replaying(database_url, "--rate", "1000/s")
     said, _ = await again.communicate()

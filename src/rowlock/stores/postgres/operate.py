@@ -9,7 +9,7 @@ is waited for apart from the others, for a second.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -84,19 +84,7 @@ async def replay(
         )
 
     done, left = await _patiently(session, ids, run, {Status.FAILED, Status.CANCELLED})
-    blocked = [row[0] for row in done.values() if row[1] is not None]
-    stands = await _stands(session, blocked) if blocked else {}
-    answers = {
-        job_id: Answer(job_id=job_id, done=True, status=Status.PENDING)
-        if blocked_by is None
-        else Answer(
-            job_id=job_id,
-            done=False,
-            status=stands.get(job_id),
-            blocked_by=blocked_by,
-        )
-        for job_id, blocked_by, *_ in done.values()
-    }
+    answers = await _replayed(session, done.values())
     return Answered(
         _answers(ids, answers, left),
         tuple(
@@ -105,6 +93,21 @@ async def replay(
             if blocked_by is None
         ),
     )
+
+
+async def _replayed(session: Session, done: Iterable[Row]) -> dict[int, Answer]:
+    """Answer for those put back, and for those whose key another job holds."""
+    blocked = {row[0]: row[1] for row in done if row[1] is not None}
+    stands = await _stands(session, blocked) if blocked else {}
+    return {
+        job_id: Answer(
+            job_id=job_id,
+            done=job_id not in blocked,
+            status=stands.get(job_id) if job_id in blocked else Status.PENDING,
+            blocked_by=blocked.get(job_id),
+        )
+        for job_id, *_ in done
+    }
 
 
 async def move(
