@@ -29,7 +29,10 @@ TESTING = {
     *("assert_enqueued", "assert_enqueued_sync"),
     *("refute_enqueued", "refute_enqueued_sync"),
 }
-FIXTURES = {"rowlock_app", "rowlock_clock", "rowlock_inline", "rowlock_url"}
+FIXTURES = {
+    *("rowlock_app", "rowlock_clock", "rowlock_database", "rowlock_inline"),
+    "rowlock_url",
+}
 # What everybody writes, and what a web process does that only enqueues.
 IMPORTS = "from rowlock import App, Backoff, Filter, Job, Retry, current_attempt"
 ENQUEUES = f"""

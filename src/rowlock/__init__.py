@@ -14,11 +14,13 @@ from rowlock._answers import (
     QueueStats,
     Retention,
     Stats,
+    TaskInfo,
     TaskStats,
     WorkerInfo,
 )
 from rowlock._app import App
-from rowlock._attempt import Attempt, Cancelled, current_attempt
+from rowlock._attempt import Attempt, current_attempt
+from rowlock._cancelled import Cancelled
 from rowlock._errors import (
     ClaimLost,
     ConfigError,
@@ -39,7 +41,7 @@ from rowlock._errors import (
 from rowlock._job import Job, NewJob, Status
 from rowlock._retry import Backoff
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
-from rowlock._task import Task
+from rowlock._task import KeyedTask, Task
 
 __all__ = [
     "Answer",
@@ -55,6 +57,7 @@ __all__ = [
     "Job",
     "JobNotFound",
     "JobUnfinished",
+    "KeyedTask",
     "NewJob",
     "OutcomeUnknown",
     "Page",
@@ -72,6 +75,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "Task",
+    "TaskInfo",
     "TaskNotFound",
     "TaskStats",
     "Unrecoverable",

@@ -7,12 +7,12 @@ They cross the seam, and stand apart from it so that `import rowlock` doesn't lo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rowlock._durations import to_delay
-from rowlock._job import Job, Status, check_id, check_status
+from rowlock._job import JSON, Job, Status, StatusLike, check_id, check_status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Answer:
         return f"already {self.status}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Retention:
     """
     How long finished jobs stay, by how they ended; 0 keeps nothing.
@@ -56,18 +56,26 @@ class Retention:
     cancelled: timedelta = timedelta(days=3)
     failed: timedelta = timedelta(days=30)
 
-    def __post_init__(self) -> None:
-        for name in ("succeeded", "cancelled", "failed"):
-            value = to_delay(getattr(self, name), f"Retention({name}=)")
-            object.__setattr__(self, name, value)
+    # Takes more than it gives back, which a field can't say to a type checker.
+    def __init__(
+        self,
+        *,
+        succeeded: float | timedelta = succeeded,
+        cancelled: float | timedelta = cancelled,
+        failed: float | timedelta = failed,
+    ) -> None:
+        given = {"succeeded": succeeded, "cancelled": cancelled, "failed": failed}
+        for name, value in given.items():
+            object.__setattr__(self, name, to_delay(value, f"Retention({name}=)"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Filter:
     """
     Which jobs; what is None doesn't restrict.
 
-    `older_than` is the least age since creation, a `timedelta` or in seconds.
+    `status` is a `Status` or its text; `older_than` is the least age since creation, a
+    `timedelta` or in seconds.
     """
 
     ids: tuple[int, ...] | None = None
@@ -77,15 +85,28 @@ class Filter:
     idempotency_key: str | None = None
     older_than: timedelta | None = None
 
-    def __post_init__(self) -> None:
-        if self.ids is not None:
-            ids = tuple(check_id(job_id) for job_id in self.ids)
-            object.__setattr__(self, "ids", ids)
-        if self.status is not None:
-            object.__setattr__(self, "status", check_status(self.status))
-        if self.older_than is not None:
-            older_than = to_delay(self.older_than, "Filter(older_than=)")
-            object.__setattr__(self, "older_than", older_than)
+    def __init__(
+        self,
+        *,
+        ids: Iterable[int] | None = None,
+        status: StatusLike | None = None,
+        task: str | None = None,
+        queue: str | None = None,
+        idempotency_key: str | None = None,
+        older_than: float | timedelta | None = None,
+    ) -> None:
+        found: dict[str, object] = {
+            "ids": None if ids is None else tuple(map(check_id, ids)),
+            "status": None if status is None else check_status(status),
+            "task": task,
+            "queue": queue,
+            "idempotency_key": idempotency_key,
+            "older_than": None
+            if older_than is None
+            else to_delay(older_than, "Filter(older_than=)"),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +147,20 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """
+    A task as apps and workers know it, with its defaults.
+
+    `seen_at` is when one of them told of it last, as each does at its start and hourly.
+    """
+
+    name: str
+    queue: str
+    defaults: Mapping[str, JSON]
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
     """
     One queue: jobs by status, how many are due, and since when the oldest is.
@@ -158,7 +193,8 @@ class Stats:
     """
     The store at a glance, queues by name; workers are those that are live.
 
-    `tasks` has those of which jobs are due, by queue and name.
+    `tasks` has those of which jobs are due, by queue and name; `registered` those that
+    apps and workers have ever told of, by name.
     """
 
     now: datetime
@@ -166,6 +202,7 @@ class Stats:
     workers: tuple[WorkerInfo, ...]
     pauses: tuple[Pause, ...]
     tasks: tuple[TaskStats, ...] = ()
+    registered: tuple[TaskInfo, ...] = ()
 
     @property
     def unserved(self) -> Mapping[str, int]:

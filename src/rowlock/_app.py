@@ -31,7 +31,7 @@ from rowlock._payload import MAX_PAYLOAD
 from rowlock._reading import Reading
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
-from rowlock._task import Door, Task
+from rowlock._task import Door, KeyedTask, Task
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -107,6 +107,7 @@ class App(Registry, Reading, Operations):
         )
         # Not when they are defined: the mark of Python 3.11 is asyncio's.
         mark_coroutine_function(App.enqueue_many)
+        mark_coroutine_function(KeyedTask.enqueue)
         mark_coroutine_function(Task.enqueue)
 
     def __repr__(self) -> str:
@@ -265,7 +266,8 @@ class App(Registry, Reading, Operations):
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
-        self._portal.wait(self.open())
+        if not self._store.lent.keeps_out(connection):
+            self._portal.wait(self.open())
         return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
@@ -273,9 +275,6 @@ class App(Registry, Reading, Operations):
     async def open(self) -> None:
         """
         Connect now instead of at the first call; a second time does nothing.
-
-        Before a transaction of your own on a database that Rowlock has never used: the
-        tables are made by another connection, which your lock would keep out.
 
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())

@@ -19,7 +19,7 @@ from rowlock._extensions import Extensions
 from rowlock._job import Status, check_id
 from rowlock._options import check_name, check_priority
 from rowlock._payload import storable
-from rowlock._task import Task, check_task
+from rowlock._task import KeyedTask, check_task
 
 if TYPE_CHECKING:
     from rowlock._events import Event
@@ -216,7 +216,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         for_: float | timedelta | None = None,
         reason: str | None = None,
         by: str | None = None,
@@ -256,7 +256,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         for_: float | timedelta | None = None,
         reason: str | None = None,
         by: str | None = None,
@@ -274,7 +274,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         by: str | None = None,
     ) -> bool:
         """
@@ -302,7 +302,7 @@ class Operations:
         self,
         *,
         queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         by: str | None = None,
     ) -> bool:
         """
@@ -364,7 +364,7 @@ def _ids(answers: Iterable[Answer]) -> tuple[int, ...]:
 
 def _pause(
     queue: str | None,
-    task: str | Task[..., Any] | None,
+    task: str | KeyedTask[..., Any] | None,
     *,
     reason: str | None,
     by: str,

@@ -11,7 +11,7 @@ from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
 from rowlock._job import Job, Status, check_id
 from rowlock._options import check_count, check_name
-from rowlock._task import Task, check_task
+from rowlock._task import KeyedTask, check_task
 
 if TYPE_CHECKING:
     from rowlock._store import Store
@@ -92,7 +92,7 @@ class Reading:
         return self._portal.run(self.list(where, after=after, limit=limit), "app.list")
 
     async def find(
-        self, task: str | Task[..., Any], idempotency_key: str
+        self, task: str | KeyedTask[..., Any], idempotency_key: str
     ) -> Job | None:
         """
         Find the job of a task that has this idempotency key.
@@ -122,7 +122,9 @@ class Reading:
                 return holder
         return newest
 
-    def find_sync(self, task: str | Task[..., Any], idempotency_key: str) -> Job | None:
+    def find_sync(
+        self, task: str | KeyedTask[..., Any], idempotency_key: str
+    ) -> Job | None:
         """
         Do what `find` does, from synchronous code.
 

@@ -64,10 +64,11 @@ from rowlock._answers import (
     QueueStats,
     Retention,
     Stats,
+    TaskInfo,
     TaskStats,
     WorkerInfo,
 )
-from rowlock._job import JSON, Claim, ClaimKey, Job, NewJob, Outcome, Status
+from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
 
 # All that crosses the seam, as whoever writes a store reads it here.
 __all__ = [
@@ -167,16 +168,6 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskInfo:
-    """A task as apps and workers know it, with its defaults."""
-
-    name: str
-    queue: str
-    defaults: Mapping[str, JSON]
-    seen_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
     """One numbered file of schema, with its text."""
 
@@ -204,6 +195,14 @@ class Wakeups(Protocol):
 
 class Lent(Protocol):
     """What can be done in a transaction that the caller lends: a seam of its own."""
+
+    def keeps_out(self, connection: object) -> bool:
+        """
+        Whether this connection's transaction may lock out a store that isn't open.
+
+        Then nobody opens it: `enqueue_sync` makes what it needs in that transaction.
+        """
+        ...
 
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object

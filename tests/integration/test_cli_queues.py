@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,28 @@ def test_tasks_are_those_of_the_app_and_of_jobs_that_are_due(folder: Path) -> No
     assert {"greet", "die", "wait"} < set(of_app)
     assert (of_app["greet"]["due"], of_app["greet"]["workers"]) == (1, 0)
     assert "No live worker has task 'greet': 1 due.\n" in run("stats", *SHOP).stderr
+
+
+@pytest.mark.usefixtures("jobs")
+def test_tasks_that_a_worker_had_are_known_from_the_database_when_it_is_gone(
+    folder: Path, start: type[Command]
+) -> None:
+    at = ("--database", f"sqlite:///{folder}/shop.db")
+    assert row("tasks", "list", *SHOP) == "block default 0 0 never"
+    worker = start("worker", *SHOP)
+    worker.prints("worker.started")
+    worker.signal(signal.SIGTERM)
+    assert worker.ends() == 0
+
+    listed = run("tasks", "list", *at).stdout.splitlines()
+    told = {each["task"]: each for each in run_json("tasks", "list", *at)}
+    assert " ".join(listed[0].split()) == "TASK QUEUE DUE WORKERS LAST SEEN PAUSED"
+    assert re.match(r"block +default +0 +0 +(now|.* ago)", listed[1])
+    assert told["greet"]["queue"] == "mail"
+    assert told["greet"]["defaults"]["max_attempts"] == 3
+    assert datetime.fromisoformat(told["greet"]["seen_at"]).tzinfo is not None
+    # Known, though no job and no live worker has it.
+    assert run("tasks", "pause", "block", *at).stderr == ""
 
 
 @pytest.mark.parametrize("form", [("-A", "shop:app"), ("--app", "shop"), ("shop:app",)])

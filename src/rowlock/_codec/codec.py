@@ -82,6 +82,8 @@ class Codec:
         written = _write(dict(arguments), read, limit)
         if isinstance(written, str):
             return written
+        if written.is_misfit:
+            raise self._misfit(written) from written.cause
         remedy = f", or annotate it as `{written.wanted}`" if written.wanted else ""
         where = f"can't be stored for task {self._task!r}"
         raise _refusal(written, where, remedy) from written.cause

@@ -185,7 +185,7 @@ def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _tell(app: App, job: NewJob, job_id: int | None, output: Output) -> None:
     holder = None if job_id is not None else _holder(app, job)
-    told = {"id": job_id, "duplicate": job_id is None, "held_by": holder}
+    told = {"job_id": job_id, "duplicate": job_id is None, "held_by": holder}
     if output.prints(told):
         return
     if job_id is not None:

@@ -18,7 +18,7 @@ from rowlock.cli.parameters import (
     place_options,
     read_id,
 )
-from rowlock.cli.selection import filter_options
+from rowlock.cli.selection import error_of, filter_options
 from rowlock.cli.story import tell
 from rowlock.cli.table import Cell, Column, print_table
 from rowlock.cli.verbs import cancel, delete, move, replay, run
@@ -111,7 +111,6 @@ def _print_page(page: Page, now: datetime) -> None:
 
 
 def _row(job: Job, now: datetime) -> list[str | Cell]:
-    error = (job.last_error or "").partition("\n")[0]
     return [
         str(job.id),
         Cell(str(job.status), colour.OF_STATUS[job.status]),
@@ -119,7 +118,7 @@ def _row(job: Job, now: datetime) -> list[str | Cell]:
         job.queue,
         f"{job.failures} of {job.max_attempts}",
         when(job, now),
-        error,
+        error_of(job) or "",
     ]
 
 

@@ -199,7 +199,7 @@ def preview(app: App, verb: Verb, selection: Selection) -> Preview:
         # Of named ids all are read, or what isn't there would be counted.
         sample = [job for job in sample if job.status in verb.statuses]
         count = len(sample) if len(selection.ids) <= SAMPLE else count
-    groups = Counter((str(job.status), job.task, _error_of(job)) for job in sample)
+    groups = Counter((str(job.status), job.task, error_of(job)) for job in sample)
     return Preview(
         verb=verb.name,
         count=count,
@@ -267,7 +267,15 @@ def _read(app: App, ids: list[int]) -> list[Job]:
     return app._portal.run(found(), "app.get")
 
 
-def _error_of(job: Job) -> str | None:
+def error_of(job: Job) -> str | None:
+    """
+    Give the first line of what is wrong with a job; None where nothing is.
+
+    The row of a job that succeeded in the end keeps the last error that it had, which
+    is a part of its story: in a table it would look like a failure.
+    """
+    if job.status is Status.SUCCEEDED:
+        return None
     return (job.last_error or "").partition("\n")[0] or None
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import click
 
 from rowlock._answers import Pause, Stats
 from rowlock._app import App
+from rowlock._job import JSON
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
+from rowlock.cli.instants import relative
 from rowlock.cli.parameters import (
     Place,
     output_options,
@@ -24,20 +27,29 @@ from rowlock.cli.table import Cell, Column, print_table
 
 COLUMNS = (
     Column("TASK", may_shrink=True),
+    Column("QUEUE", may_shrink=True),
     Column("DUE", is_number=True),
     Column("WORKERS", is_number=True),
+    Column("LAST SEEN"),
     Column("PAUSED", may_shrink=True),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A task: its jobs that are due, the live workers that have it, its pause."""
+    """
+    A task: its jobs that are due, the live workers that have it, its pause.
+
+    What it is as apps and workers know it is None where none has told of it.
+    """
 
     task: str
     due: int
     workers: int
     paused: Pause | None
+    queue: str | None
+    defaults: Mapping[str, JSON] | None
+    seen_at: datetime | None
 
 
 @click.group(epilog="Example: rowlock tasks pause send_receipt --for 10m")
@@ -56,7 +68,8 @@ def list_(output: Output, *, place: Place) -> None:
     """
     List the tasks: jobs that are due, live workers that have it, and pauses.
 
-    They are those of live workers and of due jobs, and with -A those of the app.
+    They are those that apps and workers have told of, each at its start and hourly,
+    with when they were last seen; those of due jobs; and with -A those of the app.
     """
     with opened(place) as app:
         stats = app.stats_sync()
@@ -66,7 +79,9 @@ def list_(output: Output, *, place: Place) -> None:
     if found:
         print_table(COLUMNS, [_row(each, stats) for each in found])
     else:
-        click.echo("No tasks: no worker is live, and no job is due.", err=True)
+        click.echo(
+            "No tasks: no app or worker has told of one, and no job is due.", err=True
+        )
 
 
 @tasks.command(
@@ -112,28 +127,43 @@ def resume(task: str, output: Output, *, place: Place) -> None:
 
 
 def _all(app: App, stats: Stats) -> list[Known]:
+    from rowlock._register import task_infos
+
     due: Counter[str] = Counter()
     for each in stats.tasks:
         due[each.task] += each.due
     workers = Counter(task for worker in stats.workers for task in worker.tasks)
     paused = {pause.task for pause in stats.pauses if pause.task is not None}
+    told = {
+        info.name: info
+        for info in (
+            *task_infos(app.tasks.values(), app.max_payload),
+            *stats.registered,
+        )
+    }
     return [
         Known(
             task=task,
             due=due[task],
             workers=workers[task],
             paused=pause_of(stats, task=task),
+            queue=told[task].queue if task in told else None,
+            defaults=told[task].defaults if task in told else None,
+            seen_at=told[task].seen_at if task in told else None,
         )
-        for task in sorted({*app.tasks, *due, *workers, *paused})
+        for task in sorted({*told, *due, *workers, *paused})
     ]
 
 
 def _row(known: Known, stats: Stats) -> list[str | Cell]:
     # Jobs that nobody will run are what one looks for here.
     is_unserved = known.due > 0 and known.workers == 0
+    seen = "never" if known.seen_at is None else relative(known.seen_at, stats.now)
     return [
         known.task,
+        known.queue or "",
         str(known.due),
         Cell(str(known.workers), "red" if is_unserved else None),
+        seen,
         until(known.paused, stats.now),
     ]

@@ -33,6 +33,7 @@ from rowlock.stores.postgres import direct, migrate, notify, sessions
 from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.bounds import Arrival, Bounds
 from rowlock.stores.postgres.claim import Claimer
+from rowlock.stores.postgres.errors import Misled
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
 from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
@@ -226,6 +227,9 @@ class Database:
                 return await run(session)
             finally:
                 await session.close()
+        except Misled as error:
+            _log.warning("%s Until then no old day leaves the history.", error)
+            return None
         except (StoreUnavailable, OutcomeUnknown) as error:
             _log.warning(
                 "What takes its time waits for the next pruning, or the history grows:"
@@ -272,7 +276,9 @@ class Database:
                 connect = partial(
                     direct.listen, self._address, self.statements, self.identity
                 )
-                self._listener = Listener(connect, self._heard, self.news.tell)
+                self._listener = Listener(
+                    connect, self._heard, self.news.tell, self._address.variable
+                )
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""

@@ -88,6 +88,7 @@ async def stats(session: Session) -> Stats:
         tasks = await session.run("due_tasks")
         workers = await session.run("live_workers")
         pauses = await session.run("pausing")
+        registered = await session.run("registered")
     counts: defaultdict[str, defaultdict[Status, int]] = defaultdict(
         lambda: defaultdict(int)
     )
@@ -110,4 +111,5 @@ async def stats(session: Session) -> Stats:
         workers=tuple(rows.worker(row) for row in workers if row[1] is not None),
         pauses=tuple(rows.pause(row) for row in pauses),
         tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
+        registered=tuple(rows.task(row) for row in registered),
     )

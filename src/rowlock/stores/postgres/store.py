@@ -39,7 +39,7 @@ from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.database import Database
 from rowlock.stores.postgres.lent import PostgresLent
-from rowlock.stores.postgres.roles import Roles
+from rowlock.stores.postgres.roles import Roles, doubt
 from rowlock.stores.postgres.sessions import Session
 from rowlock.stores.postgres.wake import PostgresWakeups
 
@@ -95,6 +95,11 @@ class PostgresStore:
             if dry_run:
                 return await migrate.preview(session, schema, self.url)
             return await migrate.migrate(session, schema, self.url, roles=roles)
+
+    async def doubt(self, worker_role: str) -> str | None:
+        """Say why this role binds no worker, None where it does."""
+        async with self._apart() as session:
+            return await doubt(session, worker_role)
 
     async def script(
         self,

@@ -60,6 +60,11 @@ class Database:
         self._applied: Sequence[Migration] = ()
         _databases.add(self)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `open` has connected and migrated."""
+        return self._is_open
+
     async def open(self) -> Sequence[Migration]:
         """Connect and migrate what is pending; a second time does nothing."""
         with self._lock:

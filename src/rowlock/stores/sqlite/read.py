@@ -148,10 +148,12 @@ def stats(connection: sqlite3.Connection, now: int) -> Stats:
     workers = connection.execute(SQL["live_workers"], {"now": now}).fetchall()
     pauses = connection.execute(SQL["pausing"], {"now": now}).fetchall()
     tasks = connection.execute(SQL["due_tasks"], {"now": now}).fetchall()
+    registered = connection.execute(SQL["registered"]).fetchall()
     return Stats(
         now=rows.instant(now),
         queues=tuple(queues),
         workers=tuple(rows.worker(row) for row in workers),
         pauses=tuple(rows.pause(row) for row in pauses),
         tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
+        registered=tuple(rows.task(row) for row in registered),
     )
