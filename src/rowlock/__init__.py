@@ -19,7 +19,8 @@ from rowlock._answers import (
     WorkerInfo,
 )
 from rowlock._app import App
-from rowlock._attempt import Attempt, Cancelled, current_attempt
+from rowlock._attempt import Attempt, current_attempt
+from rowlock._cancelled import Cancelled
 from rowlock._errors import (
     ClaimLost,
     ConfigError,

@@ -32,7 +32,7 @@ from rowlock._payload import MAX_PAYLOAD
 from rowlock._reading import Reading
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
-from rowlock._task import Door, Task
+from rowlock._task import Door, KeyedTask, Task
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -108,6 +108,7 @@ class App(Registry, Reading, Operations, Pauses):
         )
         # Not when they are defined: the mark of Python 3.11 is asyncio's.
         mark_coroutine_function(App.enqueue_many)
+        mark_coroutine_function(KeyedTask.enqueue)
         mark_coroutine_function(Task.enqueue)
 
     def __repr__(self) -> str:

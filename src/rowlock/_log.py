@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from rowlock._attempt import the_attempt
 from rowlock._durations import iso
-from rowlock._events import logger
 
 if TYPE_CHECKING:
     from rowlock._events import Event
@@ -64,12 +63,13 @@ class Unheard(logging.Handler):
     Python would write the bare text of warnings to stderr, among what the program
     prints there. An error that is no event is a mistake in the program or a breakdown,
     and is written so, as asyncio's are: it is all that anybody would ever see of it.
+    The command line, whose stderr is our own, has warnings written as well.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write an error that is no event, where nobody else hears it."""
+        """Write a record that is no event, where nobody else hears it."""
         last = logging.lastResort
-        if hasattr(record, "rowlock") or last is None or record.levelno < logging.ERROR:
+        if hasattr(record, "rowlock") or last is None:
             return
         at: logging.Logger | None = logging.getLogger(record.name)
         while at is not None:
@@ -79,7 +79,8 @@ class Unheard(logging.Handler):
         last.handle(record)
 
 
-logger.addHandler(Unheard())
+UNHEARD = Unheard(logging.ERROR)
+logging.getLogger("rowlock").addHandler(UNHEARD)
 
 
 class AttemptFilter(logging.Filter):

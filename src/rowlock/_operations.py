@@ -7,6 +7,7 @@ step is told as an event.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from rowlock._answers import Answer
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._events import logger
 from rowlock._extensions import Extensions
 from rowlock._filter import PAYLOADS_LOOKED_AT, Filter
 from rowlock._job import Status, check_id
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from rowlock._events.operators import JobsReplayed
     from rowlock._store import Store
     from rowlock._sync import Portal
+
+_log = logging.getLogger("rowlock")
 
 Where: TypeAlias = int | Iterable[int] | Filter
 
@@ -305,7 +307,7 @@ class Operations:
             found := await self._store.search(where, after=after, limit=LARGEST_SEARCH)
         ).ids:
             if found.is_cut and after is None:
-                logger.warning(CUT)
+                _log.warning(CUT)
             for start in range(0, len(found.ids), STEP):
                 yield found.ids[start : start + STEP]
             after = found.ids[-1]

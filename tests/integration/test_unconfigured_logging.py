@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from .command_line import Command
+
 PROGRAM = """
 import asyncio
 import logging
@@ -76,3 +78,20 @@ def test_who_wants_none_of_it_has_none(tmp_path: Path) -> None:
     configure = "logging.getLogger('rowlock').addHandler(logging.NullHandler())"
 
     assert run(tmp_path, configure) == ""
+
+
+def test_a_command_says_what_it_is_warned_of(
+    folder: Path, start: type[Command]
+) -> None:
+    (folder / "shop.py").write_text(
+        "import logging\n"
+        "from rowlock import App\n"
+        "app = App('sqlite:///shop.db')\n"
+        "app.open_sync()\n"
+        "logging.getLogger('rowlock.store').warning('the disk is elsewhere')\n"
+    )
+
+    command = start("jobs", "list", "-A", "shop:app")
+
+    assert command.ends() == 0
+    assert "the disk is elsewhere\nNo jobs.\n" in command.output

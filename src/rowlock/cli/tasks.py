@@ -128,6 +128,7 @@ def resume(task: str, output: Output, *, place: Place) -> None:
 
 
 def _all(app: App, stats: Stats) -> list[Known]:
+
     due: Counter[str] = Counter()
     for each in stats.tasks:
         due[each.task] += each.due
