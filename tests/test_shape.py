@@ -20,7 +20,9 @@ LONGEST_FUNCTION = 40
 LONG_FILES = {
     "src/rowlock/_store.py": "the seam and its laws are one page to read and implement",
 }
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "src/rowlock/_filter.py:__init__": "a line for each field, twice",
+}
 
 # Names that say nothing of the field, so that everything ends up in them.
 EMPTY_NAMES = {
