@@ -137,8 +137,7 @@ class PassingClock(FakeClock):
         return super().now()
 
 
-@pytest.mark.usefixtures("processes")
-async def test_law_19_what_becomes_due_in_the_middle_of_a_claim_is_not_missed(
+async def test_what_becomes_due_in_the_middle_of_a_claim_is_told_of(
     database: str,
 ) -> None:
     clock = PassingClock()
