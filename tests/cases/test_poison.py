@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rowlock import App, Filter, Job, Status
+from rowlock import App, Job, Status
 from tests.endings import jobs_of, known
 from tests.journal import Journal
 from tests.programs import poison
@@ -55,7 +55,7 @@ async def hurry(app: App, jobs: Sequence[Job]) -> None:
     now = datetime.now(UTC)
     waiting = [job.id for job in jobs if job.losses > 1 and job.run_at > now]
     if waiting:
-        await app.move(Filter(ids=waiting), delay=0)
+        await app.move(waiting, delay=0)
 
 
 def check_poison(job: Job) -> None:

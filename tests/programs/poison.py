@@ -16,6 +16,9 @@ def register(app: App, journal: Journal) -> None:
         attempt = current_attempt()
         journal.record("started", job_id=attempt.job_id, number=attempt.number)
 
+    def end() -> None:
+        journal.record("ended", job_id=current_attempt().job_id)
+
     @app.task
     async def poison() -> None:
         begin()
@@ -25,12 +28,13 @@ def register(app: App, journal: Journal) -> None:
     async def innocent(seconds: float) -> None:
         begin()
         await asyncio.sleep(seconds)  # a handler that takes as long as its test says
-        journal.record("ended", job_id=current_attempt().job_id)
+        end()
 
     @app.task
     async def gated(gate: str) -> None:
         begin()
         await Gate(journal.folder, gate).passed()
+        end()
 
 
 if __name__ == "__main__":

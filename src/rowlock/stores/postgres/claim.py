@@ -18,8 +18,9 @@ from rowlock._job import Claim
 from rowlock._store import Claimed, Demand
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Bounds, Line, Place, Plan, earliest
+from rowlock.stores.postgres.due import ask_when_due
 from rowlock.stores.postgres.sessions import Session
-from rowlock.stores.postgres.suspects import Suspects, ask_when_due
+from rowlock.stores.postgres.suspects import Suspects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 -- The lines of one queue, best priority first, of suspects or of the others: each
--- distinct priority and task of its pending jobs, when the first job of it is due, and when the next one after now is.
+-- distinct priority and task of its pending jobs, when the first job of it is due, and
+-- when the next one after now is.
 -- Steps through rowlock_pending, a few steps a line however many jobs it has, so that
 -- unknown tasks and jobs planned for later cost nothing (law 16). Locks nothing.
 WITH RECURSIVE firsts (id) AS (
