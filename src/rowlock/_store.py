@@ -55,7 +55,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rowlock._durations import to_delay
 from rowlock._job import (
@@ -69,6 +69,9 @@ from rowlock._job import (
     check_id,
     check_status,
 )
+
+if TYPE_CHECKING:
+    from rowlock._copy import Copying
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,6 +386,11 @@ class Store(Protocol):
     @property
     def lent(self) -> Lent:
         """The operations on a connection that the caller lends."""
+        ...
+
+    @property
+    def copying(self) -> Copying:
+        """How everything in it is copied to another store: a seam of its own."""
         ...
 
     async def open(self) -> None:

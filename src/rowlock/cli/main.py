@@ -11,6 +11,7 @@ import click
 
 import rowlock
 from rowlock.cli import colour
+from rowlock.cli.copy import copy
 from rowlock.cli.demo import demo
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
@@ -88,6 +89,7 @@ for command in (
     demo,
     worker,
     migrate,
+    copy,
     enqueue,
     jobs,
     queues,

@@ -37,6 +37,7 @@ from rowlock.stores.postgres import migrate, operate, read, upkeep
 from rowlock.stores.postgres import retention as letting_go
 from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
+from rowlock.stores.postgres.copying import PostgresCopying
 from rowlock.stores.postgres.database import Database
 from rowlock.stores.postgres.lent import PostgresLent
 from rowlock.stores.postgres.roles import Roles
@@ -52,6 +53,7 @@ class PostgresStore:
     def __init__(self, address: Address, *, clock: Clock | None = None) -> None:
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
+        self._copying = PostgresCopying(self._database)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> PostgresStore:
@@ -72,6 +74,11 @@ class PostgresStore:
     def lent(self) -> PostgresLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def copying(self) -> PostgresCopying:
+        """How everything in it is copied to another store."""
+        return self._copying
 
     async def open(self) -> None:
         """Connect and check the schema; see `Store.open`."""

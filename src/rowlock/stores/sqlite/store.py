@@ -17,6 +17,7 @@ from rowlock.stores.sqlite import claim as claiming
 from rowlock.stores.sqlite import finish as finishing
 from rowlock.stores.sqlite import operate, read, rows, upkeep
 from rowlock.stores.sqlite.connection import check_version
+from rowlock.stores.sqlite.copying import SQLiteCopying
 from rowlock.stores.sqlite.database import Database
 from rowlock.stores.sqlite.enqueue import enqueue
 from rowlock.stores.sqlite.lent import SQLiteLent
@@ -68,6 +69,7 @@ class SQLiteStore:
             address.path, synchronous=address.synchronous, clock=clock, trace=trace
         )
         self._lent = SQLiteLent(self._database, clock)
+        self._copying = SQLiteCopying(self._database, clock)
         self._turn = 0
 
     @classmethod
@@ -89,6 +91,11 @@ class SQLiteStore:
     def lent(self) -> SQLiteLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def copying(self) -> SQLiteCopying:
+        """How everything in it is copied to another store."""
+        return self._copying
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""
