@@ -59,9 +59,6 @@ LONG_STATEMENTS = {
         "replay": "a job comes back from either table, in one statement",
     }.items()
 }
-LONG_STATEMENTS["src/rowlock/stores/sqlite/sql/damaged.sql"] = (
-    "each column is asked whether it holds what it should"
-)
 LAWS = 21
 
 

@@ -69,7 +69,7 @@ _MOST_NAMED = 10
 
 
 class CopyRefused(RowlockError):
-    """Nothing was copied: one of the stores isn't as it has to be; it says what to do."""
+    """Nothing was copied: a store isn't as it has to be; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +129,11 @@ class Receiving(Protocol):
 class Copying(Protocol):
     """How a store is copied, and copied to. The store is open."""
 
+    @property
+    def most_days(self) -> int | None:
+        """On how many days jobs may have ended that are copied here; None: on any."""
+        ...
+
     async def survey(self) -> Survey:
         """Tell what stands here now."""
         ...
@@ -137,12 +142,8 @@ class Copying(Protocol):
         """Name what no other store can hold, by id; at most `limit`."""
         ...
 
-    def objection(self, arriving: Survey) -> str | None:
-        """Say in a sentence why this store can't hold all that, None where it can."""
-        ...
-
     def jobs(self) -> AsyncGenerator[Sequence[Row]]:
-        """Give all jobs of one snapshot, in parts that fit in memory; writes nothing."""
+        """Give all jobs of one snapshot, in parts that fit in memory."""
         ...
 
     def at_rest(self) -> AbstractAsyncContextManager[Survey]:
@@ -171,23 +172,25 @@ async def copy(
     leaving = await leave(source)
     await target.open()
     refuse(leaving, await target.copying.survey(), source, target)
-    async with AsyncExitStack() as until_committed:
-        async with target.copying.receiving() as receiving:
-            # Again: from here on nobody else writes.
-            refuse(leaving, await receiving.survey(), source, target)
-            await receiving.prepare(leaving)
-            copied: Counter[Status] = Counter()
-            async with aclosing(source.copying.jobs()) as parts:
-                async for jobs in parts:
-                    await receiving.add(jobs)
-                    copied.update(Status(job[STATUS]) for job in jobs)
-                    told(copied.total(), leaving.total)
-            arrived = await receiving.survey()
-            left = await until_committed.enter_async_context(source.copying.at_rest())
-            _refuse_changes(leaving, left, source)
-            handed = {status: copied[status] for status in Status}
-            _refuse_differences(leaving, replace(arrived, counts=handed), target)
-            _refuse_differences(leaving, arrived, target)
+    async with (
+        AsyncExitStack() as until_committed,
+        target.copying.receiving() as receiving,
+    ):
+        # Again: from here on nobody else writes.
+        refuse(leaving, await receiving.survey(), source, target)
+        await receiving.prepare(leaving)
+        copied: Counter[Status] = Counter()
+        async with aclosing(source.copying.jobs()) as parts:
+            async for jobs in parts:
+                await receiving.add(jobs)
+                copied.update(Status(job[STATUS]) for job in jobs)
+                told(copied.total(), leaving.total)
+        arrived = await receiving.survey()
+        left = await until_committed.enter_async_context(source.copying.at_rest())
+        _refuse_changes(leaving, left, source)
+        handed = {status: copied[status] for status in Status}
+        _refuse_differences(leaving, replace(arrived, counts=handed), target)
+        _refuse_differences(leaving, arrived, target)
     return leaving
 
 
@@ -245,8 +248,15 @@ def refuse(leaving: Survey, found: Survey, source: Store, target: Store) -> None
             " whose ids would be met again: copy to a database without jobs."
         )
         raise CopyRefused(msg)
-    if objection := target.copying.objection(leaving):
-        raise CopyRefused(objection)
+    most = target.copying.most_days
+    if most is not None and leaving.days > most:
+        msg = (
+            f"Jobs of {source.url} ended on {leaving.days:,} days, and {target.url}"
+            f" keeps those of a day together, at most {most} days of them in a copy:"
+            " delete the oldest first, as with `rowlock jobs delete --status succeeded"
+            f" --older-than {most}d`."
+        )
+        raise CopyRefused(msg)
 
 
 def _refuse_changes(before: Survey, after: Survey, source: Store) -> None:
@@ -259,8 +269,8 @@ def _refuse_changes(before: Survey, after: Survey, source: Store) -> None:
     else:
         return
     msg = (
-        f"Nothing was copied: while {source.url} was read {what}. Stop all that works or"
-        " enqueues there, and copy again."
+        f"Nothing was copied: while {source.url} was read {what}. Stop all that works"
+        " or enqueues there, and copy again."
     )
     raise CopyRefused(msg)
 
@@ -284,7 +294,9 @@ def _differences(before: Survey, after: Survey) -> str:
         ("greatest id", before.greatest_id, after.greatest_id),
         ("last change", _instant(before.updated_at), _instant(after.updated_at)),
     ]
-    return ", ".join(f"{what} {was}, then {is_}" for what, was, is_ in pairs if was != is_)
+    return ", ".join(
+        f"{what} {was}, then {is_}" for what, was, is_ in pairs if was != is_
+    )
 
 
 def _instant(at: datetime | None) -> str:
@@ -293,7 +305,8 @@ def _instant(at: datetime | None) -> str:
 
 def _named(workers: Iterable[WorkerInfo]) -> str:
     return ", ".join(
-        f"{each.id} (process {each.pid} on {each.host}, seen at {_instant(each.seen_at)})"
+        f"{each.id} (process {each.pid} on {each.host},"
+        f" seen at {_instant(each.seen_at)})"
         for each in workers
     )
 

@@ -1,4 +1,4 @@
-"""`rowlock copy`: everything from one database to another, as from SQLite to Postgres."""
+"""`rowlock copy`: everything from one database to another."""
 
 from __future__ import annotations
 
@@ -112,7 +112,11 @@ def _print(
             click.echo(f"{count:,} {status}")
     done = "Nothing was done: this would copy" if dry_run else "Copied"
     click.echo(
-        f"{done} {copied.total:,} job{'s' * (copied.total != 1)} with"
-        f" {len(copied.pauses)} pauses and {len(copied.tasks)} known tasks from"
-        f" {source.url} to {target.url}."
+        f"{done} {_several(copied.total, 'job')},"
+        f" {_several(len(copied.pauses), 'pause')} and"
+        f" {_several(len(copied.tasks), 'task')} from {source.url} to {target.url}."
     )
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -6,7 +6,13 @@ Each transaction here takes its time, and so has a connection of its own.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from datetime import UTC, date
 
@@ -37,6 +43,11 @@ class PostgresCopying:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    def most_days(self) -> int:
+        """On how many days jobs may have ended that are copied here."""
+        return MOST_DAYS
+
     async def survey(self) -> Survey:
         """
         Tell what stands here now; see `Copying.survey`.
@@ -60,17 +71,6 @@ class PostgresCopying:
         del limit
         return ()
 
-    def objection(self, arriving: Survey) -> str | None:
-        """Say that there are too many days; see `Copying.objection`."""
-        if arriving.days <= MOST_DAYS:
-            return None
-        return (
-            f"Jobs that succeeded or were cancelled ended on {arriving.days:,} days, and"
-            f" {self._database.shown} keeps a partition a day, at most {MOST_DAYS} of"
-            " them copied: delete the oldest first, as with `rowlock jobs delete"
-            f" --status succeeded --older-than {MOST_DAYS}d`."
-        )
-
     async def jobs(self) -> AsyncGenerator[Sequence[Row]]:
         """Give all jobs of one snapshot; see `Copying.jobs`."""
         async with self._transaction() as session:
@@ -91,17 +91,13 @@ class PostgresCopying:
         try:
             async with self._transaction() as session:
                 await session.run("lock_target")
-                yield PostgresReceiving(self, session)
+                yield PostgresReceiving(session, self._survey)
         except Forbidden as error:
             msg = (
                 "Jobs are copied into a schema by its owner, as `rowlock migrate` is"
                 f" run: name the owner in the URL. ({error})"
             )
             raise ConfigError(msg) from error
-
-    async def survey_in(self, session: Session) -> Survey:
-        """Tell what stands here as a transaction sees it."""
-        return await self._survey(session)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Session]:
@@ -130,7 +126,10 @@ class PostgresCopying:
             pauses=tuple(map(rows.pause, await session.run("pausing"))),
             tasks=tuple(
                 TaskInfo(
-                    name=name, queue=queue, defaults=read_json(defaults), seen_at=seen_at
+                    name=name,
+                    queue=queue,
+                    defaults=read_json(defaults),
+                    seen_at=seen_at,
                 )
                 for name, queue, defaults, seen_at in await session.run("known_tasks")
             ),
@@ -140,14 +139,16 @@ class PostgresCopying:
 class PostgresReceiving:
     """A `Receiving`: one transaction, under locks on all tables."""
 
-    def __init__(self, copying: PostgresCopying, session: Session) -> None:
-        self._copying = copying
+    def __init__(
+        self, session: Session, survey: Callable[[Session], Awaitable[Survey]]
+    ) -> None:
         self._session = session
+        self._survey = survey
         self._days: set[date] = set()
 
     async def survey(self) -> Survey:
         """Tell what will stand here; see `Receiving.survey`."""
-        return await self._copying.survey_in(self._session)
+        return await self._survey(self._session)
 
     async def prepare(self, arriving: Survey) -> None:
         """Take pauses and tasks, and go on behind its ids; see `Receiving.prepare`."""

@@ -45,6 +45,11 @@ class SQLiteCopying:
         self._database = database
         self._clock = clock
 
+    @property
+    def most_days(self) -> None:
+        """On how many days jobs may have ended that are copied here: on any."""
+        return
+
     async def survey(self) -> Survey:
         """Tell what stands here now; see `Copying.survey`."""
         async with self._apart() as apart:
@@ -60,10 +65,6 @@ class SQLiteCopying:
                     for row in connection.execute(SQL["damaged"], {"limit": limit})
                 ]
             )
-
-    def objection(self, arriving: Survey) -> str | None:
-        """Object to nothing: any store's jobs fit into a file."""
-        del arriving
 
     async def jobs(self) -> AsyncGenerator[Sequence[Row]]:
         """Give all jobs of one snapshot, by id; see `Copying.jobs`."""
@@ -116,7 +117,9 @@ class SQLiteCopying:
             last_id=max(census[5], 0 if given is None else given[0]),
             updated_at=rows.maybe_instant(census[6]),
             days=census[7],
-            workers=tuple(map(rows.worker, connection.execute(SQL["live_workers"], now))),
+            workers=tuple(
+                map(rows.worker, connection.execute(SQL["live_workers"], now))
+            ),
             pauses=tuple(map(rows.pause, connection.execute(SQL["pausing"], now))),
             tasks=tuple(map(_task, connection.execute(SQL["known_tasks"]))),
         )
