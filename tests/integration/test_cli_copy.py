@@ -110,9 +110,17 @@ def test_what_cant_be_copied_is_said_in_a_sentence(
     assert "holds 3 jobs already" in fails(1, "copy", "--from", source, "--to", url)
 
 
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)]
+)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_kill_in_the_middle_leaves_nothing_and_it_can_be_done_again(
-    kind: str, folder: Path, start: type[Command], fresh_database: FreshDatabase
+    kind: str,
+    number: int,
+    code: int,
+    folder: Path,
+    start: type[Command],
+    fresh_database: FreshDatabase,
 ) -> None:
     source, count = f"sqlite:///{folder / 'jobs.db'}", 20_000
     with_jobs(source, count, size=1000)
@@ -127,8 +135,8 @@ def test_a_kill_in_the_middle_leaves_nothing_and_it_can_be_done_again(
         assert command.process.poll() is None, command.output
         # A process of its own, on no clock of ours.
         time.sleep(0.005)
-    command.signal(signal.SIGKILL)
-    assert command.ends() == -signal.SIGKILL
+    command.signal(number)
+    assert command.ends() == code
 
     while is_receiving(target):
         # The server hears of it when it next writes to the connection.

@@ -366,7 +366,7 @@ async def test_a_database_in_memory_isnt_copied(opened: Open) -> None:
 
 
 async def test_only_the_owner_copies_into_a_schema(
-    each_empty_url: str, make: Make, opened: Open
+    each_empty_url: str, make: Make, opened: Open, other: Store
 ) -> None:
     source = await opened(make("sqlite"))
     await source.enqueue([job()])
@@ -379,6 +379,8 @@ async def test_only_the_owner_copies_into_a_schema(
         await copy(source, owned, quietly)
         assert len(await rows_of(as_worker)) == 1
         assert await as_worker.enqueue([job()]) == (2,)
+        # To read it is a worker's right.
+        assert (await copy(as_worker, other, quietly)).total == 2
         await owned.close()
         await as_worker.close()
 

@@ -1,4 +1,4 @@
-"""Copies a database, and prints by how many MiB its memory grew, and how fast it was."""
+"""Copies a database, and prints by how many MiB its memory grew, and its rate."""
 
 from __future__ import annotations
 

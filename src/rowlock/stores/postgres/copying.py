@@ -11,9 +11,10 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Iterator,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, date
 
 from rowlock._copy import COLUMNS, STATUS, Damage, Row, Survey
@@ -88,16 +89,10 @@ class PostgresCopying:
     @asynccontextmanager
     async def receiving(self) -> AsyncIterator[PostgresReceiving]:
         """Take jobs in, nobody else writing; see `Copying.receiving`."""
-        try:
-            async with self._transaction() as session:
+        async with self._transaction() as session:
+            with _as_the_owner():
                 await session.run("lock_target")
-                yield PostgresReceiving(session, self._survey)
-        except Forbidden as error:
-            msg = (
-                "Jobs are copied into a schema by its owner, as `rowlock migrate` is"
-                f" run: name the owner in the URL. ({error})"
-            )
-            raise ConfigError(msg) from error
+            yield PostgresReceiving(session, self._survey)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Session]:
@@ -156,8 +151,9 @@ class PostgresReceiving:
         ((last_id,),) = await session.run("last_given_id")
         first = max(arriving.last_id, last_id) + 1
         restart = session.text("give_ids_from").replace("{first}", str(first))
-        # Given values, though none, psycopg reads a % that is written twice as one.
-        await session.execute(restart.encode(), {})
+        with _as_the_owner():
+            # Given values, though none, psycopg reads a % that is written twice as one.
+            await session.execute(restart.encode(), {})
         await self._add_pauses(arriving.pauses)
         await self._add_tasks(arriving.tasks)
 
@@ -191,6 +187,18 @@ class PostgresReceiving:
             defaults=rows.texts([rows.to_json(task.defaults) for task in tasks]),
             seen_ats=rows.instants([task.seen_at for task in tasks]),
         )
+
+
+@contextmanager
+def _as_the_owner() -> Iterator[None]:
+    try:
+        yield
+    except Forbidden as error:
+        msg = (
+            "Jobs are copied into a schema by its owner, as `rowlock migrate` is run:"
+            f" name the owner in the URL. ({error})"
+        )
+        raise ConfigError(msg) from error
 
 
 def _day(job: Row) -> date:

@@ -7,7 +7,6 @@ Each transaction here takes its time, and so has a connection and a thread of it
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from rowlock._copy import COLUMNS, FLAGS, INSTANTS, Damage, Row, Survey
 from rowlock._errors import ConfigError
 from rowlock._job import Status
 from rowlock._store import Pause, TaskInfo
-from rowlock.stores._json import write_json
+from rowlock.stores._json import read_json, write_json
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import errors, rows
 from rowlock.stores.sqlite.connection import MEMORY
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_AT_ONCE = 500  # rows; they are in memory together
+_AT_ONCE = 100  # rows; together in memory, and each may have some MiB
 
 # Where the columns are that a row has in another form.
 _FROM = 1
@@ -226,7 +225,7 @@ def _task(found: rows.Row) -> TaskInfo:
     return TaskInfo(
         name=name,
         queue=queue,
-        defaults=json.loads(defaults),
+        defaults=read_json(defaults),
         seen_at=rows.instant(seen_at),
     )
 
