@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import click
@@ -63,7 +64,8 @@ def copy(*, source: str, target: str, dry_run: bool, output: Output) -> None:
         is_missing=_is_missing(arriving),
         dry_run=dry_run,
     )
-    copied = leaving._portal.run(running, "rowlock copy")
+    # Not in another thread: a Ctrl-C has to wait until all is rolled back.
+    copied = asyncio.run(running)
     _print(copied, leaving, arriving, output, dry_run=dry_run)
 
 

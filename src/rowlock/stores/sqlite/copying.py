@@ -102,6 +102,10 @@ class SQLiteCopying:
             await apart.connect(self._database.connect)
             try:
                 yield apart
+            except BaseException:
+                # Nobody wants the rest of what is under way.
+                apart.connection.interrupt()
+                raise
             finally:
                 thread.submit(apart.connection.close)
 
