@@ -17,10 +17,10 @@ import pytest
 
 from rowlock._store import Pause
 from tests.cluster_fixtures import FreshDatabase
+from tests.copying.given import elsewhere, job
 from tests.programs import copy_many
 
 from .command_line import SOURCES, Command, OnTerminal, fails, run, run_json
-from .copied import elsewhere, job
 
 
 @pytest.fixture

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from rowlock import _outcome
 from rowlock._copy import COLUMNS
 from rowlock._job import Claim, NewJob, Outcome, Status
-from rowlock._store import Demand, Pause, Store, TaskInfo
+from rowlock._store import Demand, Pause, Store, TaskInfo, WorkerInfo
 from rowlock.stores import connect
 from rowlock.stores._json import read_json
 from rowlock.testing import FakeClock
 
+KINDS = ("sqlite", "postgres")
+Make: TypeAlias = Callable[[str], str]
+Open: TypeAlias = Callable[[str], Awaitable[Store]]
+
 LEASE = timedelta(seconds=60)
+WORKER = WorkerInfo(
+    id="w-17",
+    host="here",
+    pid=17,
+    version="1",
+    tasks=("pay",),
+    queues=None,
+    concurrency=1,
+    lease=LEASE,
+)
 TRACEBACK = 'Traceback (most recent call last):\n  File "shop.py", line 7\tin "pay"\n'
 ERROR = {"type": "ValueError", "message": "out of \\ stock, ü", "traceback": TRACEBACK}
 
@@ -145,3 +160,7 @@ def elsewhere(url: str, verb: str, *values: object, **options: object) -> object
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, call()).result()
+
+
+def quietly(_done: int, _total: int) -> None:
+    """Show no progress."""
