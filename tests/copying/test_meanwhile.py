@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import psycopg
@@ -35,6 +36,7 @@ from .given import (
         ("delete", ([2],), r"jobs were changed \(cancelled 1, then 0"),
         ("pause", (Pause(queue="mail"),), "a queue or a task was paused"),
     ],
+    ids=["register", "enqueue", "move", "delete", "pause"],
 )
 async def test_what_happens_to_the_source_meanwhile_undoes_the_copy(
     verb: str,
@@ -74,6 +76,33 @@ async def test_nobody_gets_into_the_target_meanwhile(
     await copy(other, target, interfere)
 
     assert len(await rows_of(target)) == 2
+
+
+async def test_nobody_changes_the_source_while_the_target_commits(
+    source: Store, source_url: str
+) -> None:
+    async with source.copying.at_rest() as left:
+        for verb, values in (("enqueue", ([job()],)), ("register", (WORKER, ()))):
+            with pytest.raises(StoreUnavailable):
+                elsewhere(source_url, verb, *values)
+
+    assert await source.copying.survey() == left
+    elsewhere(source_url, "enqueue", [job()])
+
+
+async def test_a_store_that_takes_its_time_isnt_given_up(
+    source: Store, target: Store, scale: int
+) -> None:
+    if scale == 1:
+        pytest.skip("stands still for seven seconds: --slow")
+    await source.enqueue([job()] * 300)
+
+    def stall(done: int, _total: int) -> None:
+        if done == 100:
+            # Longer than a transaction of ours may stand still on the server's clock.
+            time.sleep(7)
+
+    assert (await copy(source, target, stall)).total == 300
 
 
 async def test_what_fails_on_the_way_leaves_the_target_as_it_was(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 
 import psycopg
 import pytest
 
+from rowlock import Retention, Status
 from rowlock._copy import CopyRefused, copy, preview
 from rowlock._errors import ConfigError, SchemaMismatch, UsageError
 from rowlock._store import Demand, Store
@@ -21,6 +23,7 @@ from .given import (
     WORKER,
     Make,
     Open,
+    ended,
     job,
     quietly,
     rows_of,
@@ -176,10 +179,11 @@ async def test_a_database_in_memory_isnt_copied(opened: Open) -> None:
 
 
 async def test_only_the_owner_copies_into_a_schema(
-    each_empty_url: str, make: Make, opened: Open, other: Store
+    each_empty_url: str, make: Make, opened: Open, other: Store, clock: FakeClock
 ) -> None:
     source = await opened(make("sqlite"))
-    await source.enqueue([job()])
+    await source.enqueue([job(), job()])
+    await ended(source, "pay", status=Status.SUCCEEDED)
     with cast(each_empty_url) as them:
         owned = connect(them.owner.url)
         await owned.migrate(worker_role=them.worker.name)  # type: ignore[call-arg]
@@ -187,9 +191,12 @@ async def test_only_the_owner_copies_into_a_schema(
         with pytest.raises(ConfigError, match="by its owner"):
             await copy(source, as_worker, quietly)
         await copy(source, owned, quietly)
-        assert len(await rows_of(as_worker)) == 1
-        assert await as_worker.enqueue([job()]) == (2,)
-        # To read it is a worker's right.
-        assert (await copy(as_worker, other, quietly)).total == 2
+        assert len(await rows_of(as_worker)) == 2
+        assert await as_worker.enqueue([job()]) == (3,)
+        # To read it is a worker's right; the days that were made are the worker's, too.
+        assert (await copy(as_worker, other, quietly)).total == 3
+        clock.advance(timedelta(days=9))
+        await as_worker.prune(Retention(), limit=10)
+        assert len(await rows_of(as_worker)) == 2
         await owned.close()
         await as_worker.close()
