@@ -169,15 +169,15 @@ async def copy(
         CopyRefused: one of the stores isn't ready, or was changed meanwhile.
         UsageError: both are the same.
     """
-    leaving = await leave(source)
+    leaving = await _leave(source)
     await target.open()
-    refuse(leaving, await target.copying.survey(), source, target)
+    _refuse(leaving, await target.copying.survey(), source, target)
     async with (
         AsyncExitStack() as until_committed,
         target.copying.receiving() as receiving,
     ):
         # Again: from here on nobody else writes.
-        refuse(leaving, await receiving.survey(), source, target)
+        _refuse(leaving, await receiving.survey(), source, target)
         await receiving.prepare(leaving)
         copied: Counter[Status] = Counter()
         async with aclosing(source.copying.jobs()) as parts:
@@ -196,14 +196,14 @@ async def copy(
 
 async def preview(source: Store, target: Store | None) -> Survey:
     """Tell what `copy` would copy, and refuse what it would; None is a new store."""
-    leaving = await leave(source)
+    leaving = await _leave(source)
     if target is not None:
         await target.open()
-        refuse(leaving, await target.copying.survey(), source, target)
+        _refuse(leaving, await target.copying.survey(), source, target)
     return leaving
 
 
-async def leave(source: Store) -> Survey:
+async def _leave(source: Store) -> Survey:
     """Tell what stands in a source that can be copied; refuse one that can't."""
     await source.open()
     leaving = await source.copying.survey()
@@ -231,7 +231,7 @@ async def leave(source: Store) -> Survey:
     return leaving
 
 
-def refuse(leaving: Survey, found: Survey, source: Store, target: Store) -> None:
+def _refuse(leaving: Survey, found: Survey, source: Store, target: Store) -> None:
     """Refuse a target that can't take this in."""
     if leaving.place == found.place:
         msg = f"{source.url} and {target.url} are the same database: name another."

@@ -126,7 +126,7 @@ class PostgresCopying:
                     defaults=read_json(defaults),
                     seen_at=seen_at,
                 )
-                for name, queue, defaults, seen_at in await session.run("known_tasks")
+                for name, queue, defaults, seen_at in await session.run("registered")
             ),
         )
 

@@ -124,7 +124,7 @@ class SQLiteCopying:
                 map(rows.worker, connection.execute(SQL["live_workers"], now))
             ),
             pauses=tuple(map(rows.pause, connection.execute(SQL["pausing"], now))),
-            tasks=tuple(map(_task, connection.execute(SQL["known_tasks"]))),
+            tasks=tuple(map(_task, connection.execute(SQL["registered"]))),
         )
 
 
