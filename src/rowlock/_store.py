@@ -55,7 +55,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rowlock._answers import (
     Answer,
@@ -94,6 +94,9 @@ __all__ = [
     "Wakeups",
     "WorkerInfo",
 ]
+
+if TYPE_CHECKING:
+    from rowlock._copy import Copying
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +271,11 @@ class Store(Protocol):
     @property
     def figures(self) -> Figures:
         """What is counted for an operator who asks."""
+        ...
+
+    @property
+    def copying(self) -> Copying:
+        """How everything in it is copied to another store: a seam of its own."""
         ...
 
     async def open(self) -> None:

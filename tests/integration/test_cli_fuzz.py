@@ -81,6 +81,8 @@ LIKELY = {
     "payload": ['{"name": "Ada"}'],
     "queue": ["mail", "default"],
     "run_at": ["2026-01-31T09:00:00Z"],
+    "source": ["sqlite:///shop.db", AWAY],
+    "target": ["sqlite:///copy.db", AWAY],
     "task": ["greet"],
 }
 

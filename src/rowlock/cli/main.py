@@ -13,6 +13,7 @@ import click
 import rowlock
 from rowlock._log import UNHEARD
 from rowlock.cli import colour
+from rowlock.cli.copy import copy
 from rowlock.cli.demo import demo
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
@@ -91,6 +92,7 @@ for command in (
     demo,
     worker,
     migrate,
+    copy,
     enqueue,
     jobs,
     queues,

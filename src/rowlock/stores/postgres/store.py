@@ -38,6 +38,7 @@ from rowlock.stores.postgres import migrate, operate, read, upkeep
 from rowlock.stores.postgres import retention as letting_go
 from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
+from rowlock.stores.postgres.copying import PostgresCopying
 from rowlock.stores.postgres.database import Database
 from rowlock.stores.postgres.figures import PostgresFigures
 from rowlock.stores.postgres.lent import PostgresLent
@@ -55,6 +56,7 @@ class PostgresStore:
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
         self._figures = PostgresFigures(self._database)
+        self._copying = PostgresCopying(self._database)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> PostgresStore:
@@ -80,6 +82,11 @@ class PostgresStore:
     def figures(self) -> PostgresFigures:
         """What is counted for an operator who asks."""
         return self._figures
+
+    @property
+    def copying(self) -> PostgresCopying:
+        """How everything in it is copied to another store."""
+        return self._copying
 
     async def open(self) -> None:
         """Connect and check the schema; see `Store.open`."""

@@ -116,6 +116,15 @@ class Database:
         reader = self._for_reading()
         return await asyncio.wrap_future(reader.submit(Work(None, peek=run)))
 
+    def connect(self) -> sqlite3.Connection:
+        """Connect once more, for what takes its time; the file is there."""
+        return connections.connect_writer(
+            self.path,
+            synchronous=self._synchronous,
+            autocheckpoint=True,
+            trace=self._trace,
+        )
+
     def lent(self) -> None:
         """Note what was written on a connection that a user has lent."""
         between = self._between

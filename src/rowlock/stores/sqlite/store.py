@@ -17,6 +17,7 @@ from rowlock.stores.sqlite import claim as claiming
 from rowlock.stores.sqlite import finish as finishing
 from rowlock.stores.sqlite import operate, read, rows, upkeep
 from rowlock.stores.sqlite.connection import check_version
+from rowlock.stores.sqlite.copying import SQLiteCopying
 from rowlock.stores.sqlite.database import Database
 from rowlock.stores.sqlite.enqueue import enqueue
 from rowlock.stores.sqlite.figures import SQLiteFigures
@@ -71,6 +72,7 @@ class SQLiteStore:
         )
         self._lent = SQLiteLent(self._database, clock)
         self._figures = SQLiteFigures(self._database)
+        self._copying = SQLiteCopying(self._database, clock)
         self._turn = 0
 
     @classmethod
@@ -97,6 +99,11 @@ class SQLiteStore:
     def figures(self) -> SQLiteFigures:
         """What is counted for an operator who asks."""
         return self._figures
+
+    @property
+    def copying(self) -> SQLiteCopying:
+        """How everything in it is copied to another store."""
+        return self._copying
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""
