@@ -28,14 +28,7 @@ from rowlock import _outcome
 from rowlock._errors import StoreError
 from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
-from rowlock._store import (
-    Answer,
-    Claimed,
-    Demand,
-    Pause,
-    Pruned,
-    Retention,
-)
+from rowlock._store import Answer, Claimed, Demand, Pause, Pruned, Retention
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
 
@@ -378,9 +371,8 @@ def show(row: Row, shown: Job | Claim) -> None:
         if name == "errors":
             # A store may note other things too, which take their place among the ten.
             words = [each.get("message") or each.get("by") for each in found]
-            assert [each for each in words if each] == row.errors[
-                words.count(None) - 10 :
-            ]
+            kept = row.errors[words.count(None) - 10 :]
+            assert [each for each in words if each] == kept
             continue
         # Of a claim that is over no law says who had it, or since when.
         if row.status is Status.RUNNING or name not in ("worker", "started_at"):

@@ -236,14 +236,13 @@ class Database:
                 await session.close()
         except Misled as error:
             _log.warning("%s Until then no old day leaves the history.", error)
-            return None
         except (StoreUnavailable, OutcomeUnknown) as error:
             _log.warning(
                 "What takes its time waits for the next pruning, or the history grows:"
                 " %s",
                 error,
             )
-            return None
+        return None
 
     async def close(self) -> None:
         """Finish what was handed over, then close every connection."""
@@ -280,12 +279,10 @@ class Database:
             return
         with self._lock:
             if self.is_open and (self._listener is None or not self._listener.is_live):
-                connect = partial(
-                    direct.listen, self._address, self.statements, self.identity
-                )
-                self._listener = Listener(
-                    connect, self._heard, self.news.tell, self._address.variable
-                )
+                at, statements = self._address, self.statements
+                connect = partial(direct.listen, at, statements, self.identity)
+                heard, tell = self._heard, self.news.tell
+                self._listener = Listener(connect, heard, tell, at.variable)
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""
