@@ -130,7 +130,7 @@ APP = {
     *("url", "tasks", "task", "find_task", "worker"),
     *("max_attempts", "backoff", "timeout", "lease", "safety_interval", "retention"),
     *("max_payload", "listen", "around", "follow"),
-    *("enqueue_many", "get", "list", "find", "wait", "stats"),
+    *("enqueue_many", "get", "list", "find", "wait", "stats", "doctor"),
     *("cancel", "replay", "move", "delete", "pause", "resume", "open", "close"),
 }
 HAS_NO_TWIN = {"listen", "around", "follow", "task", "find_task", "worker"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rowlock._app import App
 from rowlock._attempt import Attempt, Cancelled, current_attempt
+from rowlock._doctor import Finding
 from rowlock._errors import (
     ClaimLost,
     ConfigError,
@@ -51,6 +52,7 @@ __all__ = [
     "ConfigError",
     "DuplicateTask",
     "Filter",
+    "Finding",
     "InvalidTask",
     "Job",
     "JobNotFound",

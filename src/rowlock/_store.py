@@ -57,6 +57,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from rowlock._doctor import Doctor
 from rowlock._durations import to_delay
 from rowlock._job import (
     JSON,
@@ -383,6 +384,11 @@ class Store(Protocol):
     @property
     def lent(self) -> Lent:
         """The operations on a connection that the caller lends."""
+        ...
+
+    @property
+    def doctor(self) -> Doctor:
+        """Who examines this store."""
         ...
 
     async def open(self) -> None:

@@ -27,7 +27,7 @@ from rowlock._events import (
 from rowlock.cli import colour
 from rowlock.cli.demo_app import LONG_TASK
 from rowlock.cli.demo_screen import Screen, bar, fit
-from rowlock.cli.instants import span
+from rowlock._durations import span
 from rowlock.cli.table import cut, printable
 
 WIDTH = 80

@@ -12,6 +12,7 @@ import click
 import rowlock
 from rowlock.cli import colour
 from rowlock.cli.demo import demo
+from rowlock.cli.doctor import doctor
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
 from rowlock.cli.jobs import jobs
@@ -94,5 +95,6 @@ for command in (
     tasks,
     workers,
     stats,
+    doctor,
 ):
     main.add_command(command)

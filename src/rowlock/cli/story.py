@@ -15,7 +15,8 @@ from rowlock._durations import iso
 from rowlock._job import JSON, Job, Status
 from rowlock._outcome import in_words
 from rowlock.cli import colour
-from rowlock.cli.instants import relative, span
+from rowlock._durations import span
+from rowlock.cli.instants import relative
 from rowlock.cli.table import printable
 
 INDENT = "  "

@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from rowlock._clock import Clock
+from rowlock._clock import Clock, SystemClock
+from rowlock._doctor import Doctor
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
 from rowlock._store import (
     Answer,
@@ -50,6 +51,7 @@ class PostgresStore:
     """A `Store` in a schema of a Postgres database."""
 
     def __init__(self, address: Address, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
 
@@ -72,6 +74,13 @@ class PostgresStore:
     def lent(self) -> PostgresLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def doctor(self) -> Doctor:
+        """Who examines this database."""
+        from rowlock.stores.postgres import doctor  # noqa: PLC0415 - seldom needed
+
+        return doctor.PostgresDoctor(self._database, self._clock)
 
     async def open(self) -> None:
         """Connect and check the schema; see `Store.open`."""

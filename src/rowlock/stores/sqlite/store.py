@@ -25,6 +25,7 @@ from rowlock.stores.sqlite.url import Address, read_url, show_url
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rowlock._doctor import Doctor
     from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
     from rowlock._store import (
         Answer,
@@ -63,11 +64,14 @@ class SQLiteStore:
         trace: Trace | None = None,
     ) -> None:
         check_version()
-        clock = clock or SystemClock()
+        self._clock = clock or SystemClock()
         self._database = Database(
-            address.path, synchronous=address.synchronous, clock=clock, trace=trace
+            address.path,
+            synchronous=address.synchronous,
+            clock=self._clock,
+            trace=trace,
         )
-        self._lent = SQLiteLent(self._database, clock)
+        self._lent = SQLiteLent(self._database, self._clock)
         self._turn = 0
 
     @classmethod
@@ -89,6 +93,13 @@ class SQLiteStore:
     def lent(self) -> SQLiteLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def doctor(self) -> Doctor:
+        """Who examines this database."""
+        from rowlock.stores.sqlite import doctor  # noqa: PLC0415 - seldom needed
+
+        return doctor.SQLiteDoctor(self._database, self._clock)
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""
