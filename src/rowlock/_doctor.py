@@ -122,7 +122,8 @@ def tasks(unserved: Mapping[str, int]) -> list[Finding]:
     return [
         wrong(
             "tasks",
-            f"No live worker has the task {task!r}, of which {jobs(due)} due.",
+            f"No live worker has the task {task!r}, of which {count(due, 'job')}"
+            f" {'is' if due == 1 else 'are'} due.",
             "Start a worker of the app that registers it, as by `rowlock worker"
             " shop:app`, or look with `rowlock tasks list` whether it was renamed.",
         )
@@ -139,6 +140,11 @@ def schema(error: Exception | None) -> Finding:
     return wrong("schema", f"{what}.", f"{cure[:1].upper()}{cure[1:]}")
 
 
-def jobs(count: int) -> str:
-    """Count jobs in words, with their verb: `1 job is`, `1,200 jobs are`."""
-    return "1 job is" if count == 1 else f"{count:,} jobs are"
+def count(number: float, noun: str) -> str:
+    """
+    Count things in words.
+
+        >>> count(1, "job"), count(1200, "page")
+        ('1 job', '1,200 pages')
+    """
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from rowlock._doctor import Finding, Severity
+from rowlock._doctor import Finding, Severity, count
 from rowlock.cli import colour
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -80,5 +80,5 @@ def _altogether(findings: Sequence[Finding]) -> str:
         things = "thing is" if counts["wrong"] == 1 else "things are"
         return f"{counts['wrong']} {things} wrong."
     if counts["warning"]:
-        return f"Nothing is wrong; {counts['warning']} to be looked at."
+        return f"Nothing is wrong; {count(counts['warning'], 'warning')}."
     return "All is well."

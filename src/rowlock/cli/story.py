@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from datetime import datetime
 
-from rowlock._durations import iso
+from rowlock._durations import iso, span
 from rowlock._job import JSON, Job, Status
 from rowlock._outcome import in_words
 from rowlock.cli import colour
-from rowlock._durations import span
 from rowlock.cli.instants import relative
 from rowlock.cli.table import printable
 

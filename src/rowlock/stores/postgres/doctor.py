@@ -46,6 +46,7 @@ class Situation(NamedTuple):
 
     is_standby: bool
     sees_others: bool
+    lets_see: str
     user: str
     server_pid: int
 
@@ -86,7 +87,7 @@ class PostgresDoctor:
 
     def _situated(self, session: Session, situation: Situation) -> list[Finding]:
         """Judge what the connection itself tells."""
-        found = [_standby(situation), _sight(situation)]
+        found = [_standby(session, situation), _sight(situation)]
         # A server tells the number of the process that serves a connection as it
         # begins; a pooler tells one of its own, or another one's.
         is_pooled = session.connection.info.backend_pid != situation.server_pid
@@ -134,14 +135,15 @@ async def _seen(session: Session, about: str, look: Look) -> list[Finding]:
         return [_doctor.unseen(about, error)]
 
 
-def _standby(situation: Situation) -> Finding:
+def _standby(session: Session, situation: Situation) -> Finding:
     if not situation.is_standby:
         return well("standby", "The server is no standby.")
     return wrong(
         "standby",
         "The server is a standby, on which nothing can be written.",
-        "Give the primary in the URL, or `target_session_attrs=read-write` and all"
-        " hosts; where the primary is lost, promote this one: `SELECT pg_promote()`.",
+        "Name the primary in the URL, or all hosts with"
+        " `target_session_attrs=read-write`; where the primary is lost, have this one"
+        f" stand in for it: {symptoms.shown(session, 'promote')}.",
     )
 
 
@@ -152,5 +154,5 @@ def _sight(situation: Situation) -> Finding:
         "sight",
         f"The user {situation.user} doesn't see what sessions of other users do, nor"
         " since when, nor how many autovacuum workers are busy.",
-        f"`GRANT pg_read_all_stats TO {situation.user}`, as a superuser.",
+        f"`{situation.lets_see}`, as a superuser.",
     )

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock import _doctor
-from rowlock._doctor import Finding, jobs, warning, well, wrong
+from rowlock._doctor import Finding, count, warning, well, wrong
 from rowlock._durations import span
 from rowlock._store import Stats, TaskStats
 from rowlock.stores.postgres import rows
@@ -28,18 +28,19 @@ _PAGES_A_LINE = 20
 _PAGES_AT_LEAST = 60
 _LONG_LOOK_MS = 1000.0
 
+_READ_ONLY = "default_transaction_read_only"
 # What each setting does to jobs, and how bad that is.
 _HURTS = {
-    "autovacuum": (wrong, "dead rows are never removed, and each claim gets slower"),
+    "autovacuum": (wrong, "dead rows are never removed, and looks get slower"),
     "default_transaction_isolation": (
         warning,
-        "an enqueue in your own transaction raises a serialization error where it meets"
-        " a duplicate key; Rowlock's own connections set read committed themselves",
+        (
+            "an enqueue in your own transaction raises a serialization error where it"
+            " meets a duplicate key; Rowlock's own connections set read committed"
+            " themselves"
+        ),
     ),
-    "default_transaction_read_only": (
-        wrong,
-        "an enqueue in your own transaction is refused",
-    ),
+    _READ_ONLY: (wrong, "an enqueue in your own transaction is refused"),
     "fsync": (wrong, "a crash of the machine may damage the database"),
     "full_page_writes": (wrong, "a crash of the machine may damage the database"),
     "session_replication_role": (
@@ -48,13 +49,16 @@ _HURTS = {
     ),
     "synchronous_commit": (
         warning,
-        "a crash of the server takes back the last enqueues and outcomes that were"
-        " answered",
+        "a crash of the server takes back the last answers: enqueues and outcomes",
     ),
     "track_counts": (wrong, "autovacuum doesn't know what to do"),
 }
 _FOR_ALL = "the server"  # as settings.sql names the place
-_RELOAD = ", then `SELECT pg_reload_conf()`; where the URL's options set it, there."
+
+
+def shown(session: Session, operation: str) -> str:
+    """Write a statement that somebody else is to run."""
+    return f"`{session.text(operation).rstrip(';')}`"
 
 
 async def settings(session: Session) -> list[Finding]:
@@ -62,10 +66,15 @@ async def settings(session: Session) -> list[Finding]:
     found = []
     for name, place, value, cure in await session.run("settings"):
         judge, hurts = _HURTS[name]
-        end = _RELOAD if place == _FOR_ALL else ", and connect anew."
-        found.append(
-            judge("settings", f"In {place} {name} is {value}: {hurts}.", f"`{cure}`{end}")
-        )
+        said = f"{name} is {value} for {place}: {hurts}."
+        steps = [shown(session, "let_write")] if name == _READ_ONLY else []
+        steps.append(f"`{cure}`")
+        if place == _FOR_ALL:
+            steps.append(shown(session, "reload"))
+            last = "; where it is set in the URL's options, take it out there."
+        else:
+            last = "; what is connected keeps it until it connects anew."
+        found.append(judge("settings", said, f"{', then '.join(steps)}{last}"))
     return found or [
         well("settings", "Settings are such that what is answered is on disk.")
     ]
@@ -109,10 +118,6 @@ _KINDS = {
     "used slot": "A standby by the replication slot",
     "standby": "A standby, by the feedback of its session",
 }
-_ON_THE_STANDBY = (
-    "On the standby, end what reads for so long, or run `ALTER SYSTEM SET"
-    " hot_standby_feedback = off` and `SELECT pg_reload_conf()`."
-)
 
 
 async def horizon(session: Session) -> list[Finding]:
@@ -122,16 +127,24 @@ async def horizon(session: Session) -> list[Finding]:
     if not old:
         return [well("horizon", "Nobody holds an old snapshot, so dead rows can go.")]
     dead = sum(table.dead for table in await _tables(session) if table.is_live)
-    return [_holds(holder, dead) for holder in old]
+    on_the_standby = (
+        "On the standby, end what reads for so long, or run"
+        f" {shown(session, 'leave_standbys')}, then {shown(session, 'reload')}."
+    )
+    return [
+        _holds(
+            holder, dead, f"End it: `{holder.cure}`." if holder.cure else on_the_standby
+        )
+        for holder in old
+    ]
 
 
-def _holds(holder: Holder, dead: int) -> Finding:
+def _holds(holder: Holder, dead: int, cure: str) -> Finding:
     spans = [
         f"for {span(holder.held_for)}" if holder.held_for is not None else "",
         f"over {holder.held_over:,} transactions",
     ]
     is_grave = (holder.held_for or 0) >= _VERY_OLD_S or dead >= _MANY_DEAD
-    cure = f"End it: `{holder.cure}`." if holder.cure else _ON_THE_STANDBY
     return (wrong if is_grave else warning)(
         "horizon",
         f"{holder} has held a snapshot {' and '.join(filter(None, spans))}: rows that"
@@ -149,7 +162,8 @@ class Table(NamedTuple):
     dead: int
     due_at: float
     idle_s: float | None
-    cure: str
+    turns_on: str
+    vacuums: str
 
     @property
     def is_live(self) -> bool:
@@ -171,11 +185,13 @@ async def autovacuum(session: Session) -> list[Finding]:
     """Find tables that autovacuum leaves alone, or doesn't get at."""
     tables = await _tables(session)
     found = []
-    for name, cure in {each.name: each.cure for each in tables if not each.is_on}.items():
-        said = f"Autovacuum is off for {name}, so that what dies there is never removed."
-        found.append(wrong("autovacuum", said, f"`{cure}`"))
     for table in tables:
-        if table.is_on and table.is_late:
+        if not table.is_on:
+            off = (
+                f"Autovacuum is off for {table.name}, where what dies is never removed."
+            )
+            found.append(wrong("autovacuum", off, f"`{table.turns_on}`"))
+        elif table.is_late:
             ran = "never" if table.idle_s is None else f"not for {span(table.idle_s)}"
             found.append(
                 warning(
@@ -183,19 +199,19 @@ async def autovacuum(session: Session) -> list[Finding]:
                     f"{table.name} has about {table.dead:,} dead rows, from"
                     f" {table.due_at:,.0f} on it is due for a vacuum, and it had one"
                     f" {ran}.",
-                    f"`VACUUM {table.name}`; where it falls behind again, `ALTER SYSTEM"
-                    " SET autovacuum_vacuum_cost_limit = 2000` and `SELECT"
-                    " pg_reload_conf()`.",
+                    f"`{table.vacuums}`; where it falls behind again,"
+                    f" {shown(session, 'hurry_vacuums')}, then"
+                    f" {shown(session, 'reload')}.",
                 )
             )
-    ((most, busy),) = await session.run("vacuums")
+    ((most, busy, more),) = await session.run("vacuums")
     if busy >= most:
         found.append(
             warning(
                 "autovacuum",
                 f"All {most} autovacuum workers are busy, and other tables wait.",
-                f"`ALTER SYSTEM SET autovacuum_max_workers = {2 * most}`, and restart"
-                " the server; see in pg_stat_progress_vacuum what they are at.",
+                f"`{more}`, and restart the server; pg_stat_progress_vacuum shows what"
+                " they are at.",
             )
         )
     return found or [well("autovacuum", "Autovacuum is on, and not behind.")]
@@ -209,8 +225,9 @@ async def head(session: Session) -> list[Finding]:
     pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     lines = plan["Actual Rows"]
     looked = (
-        f"a full look for the first pending jobs of {lines:,.0f} lines (a queue with a"
-        f" priority each) read {pages:,} pages in {span(took_ms / 1000)}"
+        "a full look for the first pending job of each queue and priority"
+        f" ({count(lines, 'job')}) read {count(pages, 'page')} in"
+        f" {span(took_ms / 1000)}"
     )
     if pages <= _PAGES_AT_LEAST + _PAGES_A_LINE * lines:
         return [well("head", f"Nothing dead is in a claim's way: {looked}.")]
@@ -218,9 +235,9 @@ async def head(session: Session) -> list[Finding]:
         (wrong if took_ms >= _LONG_LOOK_MS else warning)(
             "head",
             f"Dead entries stand at the head of the index live_pending: {looked}, and"
-            " each worker does so every 30 s.",
-            f"`{session.text('vacuum_live').rstrip(';')}`, after what this doctor says"
-            " of the horizon and of autovacuum.",
+            " each worker does so now and then, at the latest every `safety_interval`.",
+            f"{shown(session, 'vacuum_live')}, after the cure of what is said here of"
+            " the horizon and of autovacuum.",
         )
     ]
 
@@ -253,12 +270,12 @@ async def partitions(session: Session) -> list[Finding]:
         )
     if left := await session.run("left_jobs"):
         days = ", ".join(day.isoformat() for day, _ in left)
-        count = sum(count for _, count in left)
+        finished = count(sum(number for _, number in left), "finished job")
         found.append(
             warning(
                 "partitions",
-                f"{jobs(count).capitalize()} finished and still among the live ones,"
-                f" as the history had no partition of {days}.",
+                f"Among the live jobs there is still {finished}, as the history had no"
+                f" partition of {days}.",
                 "Start a worker: its pruning, at its start and then hourly, makes the"
                 " partitions and moves them.",
             )

@@ -13,6 +13,7 @@ import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,13 +30,14 @@ from rowlock.stores.sqlite.readers import readers
 from rowlock.stores.sqlite.statements import SQL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rowlock._clock import Clock
     from rowlock.stores.sqlite.database import Database
 
 _FAULT_SINCE, _FAULT_UNTIL = (3, 7, 0), (3, 51, 3)
-_MENDED = {(3, 44): 6, (3, 50): 7}  # release by which the fault was mended, too
+_MENDED: Mapping[tuple[int, ...], int] = {
+    (3, 44): 6,
+    (3, 50): 7,
+}  # release by which the fault was mended, too
 
 _LONG_LOG = 16 * 2**20  # bytes, from which on a writer waits for readers to copy it
 _VERY_LONG_LOG = 16 * _LONG_LOG
@@ -162,9 +164,8 @@ def _log(path: str) -> Finding:
         "log",
         f"The write-ahead log has grown to {size // 2**20:,} MB, as it can't be begun"
         f" anew while a reader still needs it: {reading}.",
-        "End reads that take long and transactions left open; the next commits of a"
-        " worker then shorten it, as does `PRAGMA wal_checkpoint(TRUNCATE)` while"
-        " nothing else runs.",
+        "End reads that take long and transactions left open; a worker's next commits"
+        " then shorten it.",
     )
 
 

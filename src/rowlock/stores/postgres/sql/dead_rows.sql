@@ -1,7 +1,8 @@
 -- Of each table of this schema, the live jobs' first, how autovacuum stands: its name,
 -- whether it is on for it, about how many rows are dead, from how many on it is due,
--- for how many seconds it hasn't run (null: never), and what turns it on. The values
--- apart from a table are told with it. Locks nothing.
+-- for how many seconds it hasn't run (null: never), what turns it on, and what stands in
+-- for it once. Large values, which are kept apart from a table, are told as a part of
+-- it. Locks nothing.
 WITH part AS (
     SELECT
         owner.relname, part.oid, part.reltuples, part.reloptions,
@@ -23,7 +24,8 @@ SELECT
     )::float8,
     'ALTER TABLE ' || quote_ident({schema_name}) || '.' || quote_ident(part.relname)
     || ' RESET (' || CASE WHEN is_toast THEN 'toast.' ELSE '' END
-    || 'autovacuum_enabled)'
+    || 'autovacuum_enabled)',
+    'VACUUM ' || quote_ident({schema_name}) || '.' || quote_ident(part.relname)
 FROM part
 JOIN pg_stat_all_tables AS stats ON stats.relid = part.oid
 CROSS JOIN LATERAL (

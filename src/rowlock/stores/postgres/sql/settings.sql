@@ -19,7 +19,7 @@ own AS MATERIALIZED (
     SELECT
         split_part(setting, '=', 1) AS name,
         substr(setting, strpos(setting, '=') + 1) AS value,
-        setrole IN (0, session_user::regrole) AS is_in_force,
+        (setrole = 0 OR rolname = session_user) AS is_in_force,
         concat_ws(
             ' in ',
             'the role ' || quote_ident(rolname),
