@@ -88,6 +88,25 @@ async def test_it_measures_the_dead_entries_before_a_claims_first_job(
     assert (await only(each_url, "head")).severity == "ok"
 
 
+async def test_a_look_that_takes_too_long_is_wrong_and_the_others_go_on(
+    each_url: str, own: Connection, snapshot: Connection
+) -> None:
+    crowds.leave_unattended(own)
+    crowds.add_backlog(own, 20_000, ahead="-2 hours")
+    own.execute("DELETE FROM rowlock.live")
+    app = App(each_url)
+    database: Any = app._store._database  # type: ignore[attr-defined]
+    hasty = database.statements["examining"].replace(b"'5s'", b"'2ms'")
+    database.statements = {**database.statements, "examining": hasty}
+
+    findings = {each.about: each for each in await app.doctor()}
+
+    assert snapshot.info.backend_pid
+    assert findings["head"].severity == "wrong"
+    assert "took longer than this doctor waits" in findings["head"].what
+    assert {"partitions", "unlogged", "tasks"} <= findings.keys()
+
+
 async def test_many_lines_of_living_jobs_are_no_dead_entries(
     each_url: str, own: Connection
 ) -> None:

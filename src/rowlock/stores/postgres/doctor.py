@@ -128,6 +128,9 @@ async def examining(session: Session) -> AsyncIterator[None]:
 async def _seen(session: Session, about: str, look: Look) -> list[Finding]:
     try:
         async with examining(session):
+            # A full look is measured with the very plan that a worker's has.
+            if look is not symptoms.head:
+                await session.run("reading")
             return await look(session)
     except StoreError as error:
         if not session.is_usable:
