@@ -22,8 +22,8 @@ _WORST_FIRST: Mapping[Severity, int] = {"wrong": 0, "warning": 1, "ok": 2}
 _CLOCKS_DIFFER = timedelta(seconds=1)
 _CLOCKS_ARE_WRONG = timedelta(minutes=1)
 _KEEP_TIME = (
-    "Keep the time of both by NTP (`timedatectl set-ntp true`): `run_at` and"
-    " `expires_at` are told by this machine and compared with the database's clock."
+    "Have both machines keep the time by NTP (`timedatectl set-ntp true`): what a"
+    " program names in `run_at` or `expires_at` is compared with the database's clock."
 )
 
 
@@ -93,24 +93,43 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: _WORST_FIRST[each.severity]))
 
 
-def clock(asked_at: datetime, stores: datetime, answered_at: datetime) -> Finding:
+def skew(asked_at: datetime, stores: datetime, answered_at: datetime) -> timedelta:
     """
-    Compare this machine's clock with the store's.
+    Tell by how much at least a clock is ahead of the store's; negative: behind it.
 
-    The store's was read at some moment between the question and the answer, so that a
-    difference is known only beyond these.
+    The store's was read at some moment between the question and the answer, so that
+    what lies between these may be no difference at all.
     """
-    if asked_at - stores > timedelta(0):
-        off, word = asked_at - stores, "behind"
-    else:
-        off, word = max(timedelta(0), stores - answered_at), "ahead of"
-    if off < _CLOCKS_DIFFER:
-        return well("clock", "The clocks of this machine and the database agree.")
-    judge = wrong if off >= _CLOCKS_ARE_WRONG else warning
-    return judge(
-        "clock",
-        f"The database's clock is {span(off.total_seconds())} or more {word} this"
-        " machine's.",
+    ahead, behind = asked_at - stores, answered_at - stores
+    return max(ahead, timedelta(0)) or min(behind, timedelta(0))
+
+
+def clock(asked_at: datetime, stores: datetime, answered_at: datetime) -> Finding:
+    """Compare this machine's clock with the store's."""
+    off = skew(asked_at, stores, answered_at)
+    return _clock("clock", "This machine's clock is", off) or well(
+        "clock", "The clocks of this machine and the database agree."
+    )
+
+
+def workers_clocks(skews: Iterable[tuple[str, timedelta]]) -> list[Finding]:
+    """Compare the clocks of workers, by name, with the store's."""
+    found = [
+        _clock("workers", f"As it registered, the clock of worker {name} was", off)
+        for name, off in skews
+    ]
+    return list(filter(None, found)) or [
+        well("workers", "No live worker's clock differs from the database's.")
+    ]
+
+
+def _clock(about: str, whose: str, off: timedelta) -> Finding | None:
+    if abs(off) < _CLOCKS_DIFFER:
+        return None
+    word = "ahead of" if off > timedelta(0) else "behind"
+    return (wrong if abs(off) >= _CLOCKS_ARE_WRONG else warning)(
+        about,
+        f"{whose} {span(abs(off).total_seconds())} or more {word} the database's.",
         _KEEP_TIME,
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from psycopg import errors as pg
 
 from rowlock import App, Retention, StoreUnavailable
+from rowlock._clock import Clock
 from rowlock.stores.postgres import PostgresStore
 from rowlock.testing import FakeClock
 
@@ -32,6 +35,18 @@ def snapshot(each_url: str) -> Iterator[Connection]:
         user.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         user.execute("SELECT count(*) FROM rowlock.jobs")
         yield user
+
+
+@asynccontextmanager
+async def working(url: str, *, clock: Clock | None = None) -> AsyncIterator[None]:
+    """Have a worker with the task `mail` at work on a database."""
+    app = App(url, clock=clock)
+
+    @app.task
+    def mail() -> None: ...
+
+    async with app, app.worker():
+        yield
 
 
 async def test_a_fresh_database_is_well(each_url: str) -> None:
@@ -283,9 +298,9 @@ async def test_a_schema_of_a_later_release_is_told_so(
 @pytest.mark.parametrize(
     ("off", "severity", "said"),
     [
-        (7300, "wrong", "is 2 h or more behind this machine's."),
-        (-7300, "wrong", "is 2 h or more ahead of this machine's."),
-        (-20, "warning", "or more ahead of this machine's."),
+        (7300, "wrong", "is 2 h or more ahead of the database's."),
+        (-7300, "wrong", "is 2 h or more behind the database's."),
+        (-20, "warning", "or more behind the database's."),
     ],
 )
 async def test_it_compares_the_clocks(
@@ -299,21 +314,31 @@ async def test_it_compares_the_clocks(
     assert said in finding.what
 
 
+async def test_it_compares_the_clocks_of_workers(each_url: str) -> None:
+    ahead = FakeClock(datetime.now(UTC) + timedelta(seconds=90))
+    async with working(each_url, clock=ahead):
+        finding = await only(each_url, "workers", clock=ahead)
+
+        assert finding.severity == "wrong"
+        assert finding.what.startswith("As it registered, the clock of worker ")
+        assert f", process {os.getpid()}) was " in finding.what
+        assert finding.what.endswith("s or more ahead of the database's.")
+    async with working(each_url):
+        assert (await only(each_url, "workers")).severity == "ok"
+
+
 async def test_it_names_tasks_with_due_jobs_that_no_live_worker_has(
     each_url: str,
 ) -> None:
     async with App(each_url) as app:
-
-        @app.task(name="mail")
-        def mail() -> None: ...
-
         await app._store.enqueue([job(), job()])
-        finding = await only(each_url, "tasks")
 
-        assert finding.severity == "wrong"
-        assert finding.what.startswith("No live worker has the task 'mail', of which 2")
-        async with app.worker():
-            assert (await only(each_url, "tasks")).severity == "ok"
+    finding = await only(each_url, "tasks")
+
+    assert finding.severity == "wrong"
+    assert finding.what.startswith("No live worker has the task 'mail', of which 2")
+    async with working(each_url):
+        assert (await only(each_url, "tasks")).severity == "ok"
 
 
 async def test_it_waits_for_no_lock(each_url: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from rowlock import Finding
 from rowlock.stores.postgres import PostgresStore
 from tests.cluster import keeper
 from tests.cluster.server import Cluster, _free_port
@@ -128,6 +129,36 @@ async def test_it_says_that_autovacuum_never_came(
     assert "it had one never" in finding.what
     assert cures(finding)[0] == "VACUUM rowlock.live"
     cure(admin, finding)
+    assert (await only(server.url, "autovacuum")).severity == "ok"
+
+
+async def test_it_says_that_no_autovacuum_worker_is_free(
+    own_cluster: OwnCluster,
+) -> None:
+    server = own_cluster(
+        fsync=True,
+        autovacuum_naptime="1",
+        autovacuum_vacuum_cost_delay="100",
+        autovacuum_vacuum_cost_limit="1",
+    )
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute("ALTER SYSTEM SET autovacuum_max_workers = 1")
+    server.restart()
+    await PostgresStore.from_url(server.url).migrate()
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute("CREATE TABLE large AS SELECT n FROM generate_series(1, 90000) n")
+        admin.execute("DELETE FROM large")
+
+        async def is_busy() -> Finding | None:
+            found = await only(server.url, "autovacuum")
+            return found if "is free" in found.what else None
+
+        finding = await eventually(is_busy, within=60)
+
+        assert finding.severity == "warning"
+        assert "no autovacuum worker of 1 is free" in finding.what
+        cure(admin, finding)
+    server.restart()
     assert (await only(server.url, "autovacuum")).severity == "ok"
 
 

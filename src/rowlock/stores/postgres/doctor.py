@@ -38,6 +38,7 @@ _SCHEMA = {
     "partitions": symptoms.partitions,
     "unlogged": symptoms.unlogged,
     "tasks": symptoms.tasks,
+    "workers": symptoms.workers,
 }
 
 
@@ -69,12 +70,12 @@ class PostgresDoctor:
     async def _examine(self, session: Session) -> list[Finding]:
         async with examining(session):
             asked_at = self._clock.now()
-            ((stores, *rest),) = await session.run("situation")
+            ((servers,),) = await session.run("clock")
             answered_at = self._clock.now()
-        situation = Situation(*rest)
+            (situation,) = await session.run("situation")
         found = [
-            _doctor.clock(asked_at, stores, answered_at),
-            *self._situated(session, situation),
+            _doctor.clock(asked_at, servers, answered_at),
+            *self._situated(session, Situation(*situation)),
         ]
         for about, look in _SERVER.items():
             found += await _seen(session, about, look)

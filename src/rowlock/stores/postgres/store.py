@@ -287,7 +287,13 @@ class PostgresStore:
     ) -> None:
         """Tell operators of this worker and its tasks; see `Store.register`."""
         await self._database.write(
-            partial(upkeep.register, worker=worker, tasks=tasks, stopped=stopped)
+            partial(
+                upkeep.register,
+                worker=worker,
+                tasks=tasks,
+                clock=self._clock,
+                stopped=stopped,
+            )
         )
 
     async def stats(self) -> Stats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg.errors import QueryCanceled
@@ -212,7 +213,7 @@ async def autovacuum(session: Session) -> list[Finding]:
         found.append(
             warning(
                 "autovacuum",
-                f"All {most} autovacuum workers are busy, and other tables wait.",
+                f"At this moment no autovacuum worker of {most} is free: other tables wait.",
                 f"`{more}`, and restart the server; pg_stat_progress_vacuum shows what"
                 " they are at.",
             )
@@ -339,3 +340,11 @@ async def tasks(session: Session) -> list[Finding]:
         tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in due),
     )
     return _doctor.tasks(stats.unserved)
+
+
+async def workers(session: Session) -> list[Finding]:
+    """Find workers whose clocks differ from the server's."""
+    return _doctor.workers_clocks(
+        (f"{worker} ({host}, process {pid})", timedelta(seconds=skew))
+        for worker, host, pid, skew in await session.run("workers_clocks")
+    )

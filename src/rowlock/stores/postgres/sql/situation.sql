@@ -1,8 +1,7 @@
--- Where a session is: what the server's clock says, whether it is a standby's, whether
--- this user sees what other users' sessions do, what lets him, who he is, and the number
--- of the process that serves him. Locks nothing.
+-- Where a session is: whether it is a standby's, whether this user sees what other users'
+-- sessions do, what lets him, who he is, and the number of the process that serves him.
+-- Locks nothing.
 SELECT
-    clock_timestamp(),
     pg_is_in_recovery(),
     pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
     'GRANT pg_read_all_stats TO ' || quote_ident(current_user),
