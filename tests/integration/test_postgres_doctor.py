@@ -134,6 +134,18 @@ async def test_many_lines_of_living_jobs_are_no_dead_entries(
     assert "(40 jobs)" in finding.what
 
 
+async def test_tables_left_alone_by_autovacuum_are_one_finding(
+    each_url: str, own: Connection
+) -> None:
+    crowds.leave_unattended(own)
+
+    finding = await only(each_url, "autovacuum")
+
+    assert len(cures(finding)) > 8
+    cure(own, finding)
+    assert (await only(each_url, "autovacuum")).severity == "ok"
+
+
 @pytest.mark.parametrize("option", ["autovacuum_enabled", "toast.autovacuum_enabled"])
 async def test_it_names_a_table_for_which_autovacuum_is_off(
     each_url: str, own: Connection, option: str
@@ -143,7 +155,7 @@ async def test_it_names_a_table_for_which_autovacuum_is_off(
     finding = await only(each_url, "autovacuum")
 
     assert finding.severity == "wrong"
-    assert "off for rowlock.live," in finding.what
+    assert "off for rowlock.live:" in finding.what
     cure(own, finding)
     assert (await only(each_url, "autovacuum")).severity == "ok"
 

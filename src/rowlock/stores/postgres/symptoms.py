@@ -16,6 +16,8 @@ from rowlock._store import Stats, TaskStats
 from rowlock.stores.postgres import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowlock.stores.postgres.sessions import Session
 
 # A snapshot is old after so many seconds, or transactions where it isn't known since
@@ -188,14 +190,9 @@ async def _tables(session: Session) -> list[Table]:
 async def autovacuum(session: Session) -> list[Finding]:
     """Find tables that autovacuum leaves alone, or doesn't get at."""
     tables = await _tables(session)
-    found = []
+    found = _left_alone(tables)
     for table in tables:
-        if not table.is_on:
-            off = (
-                f"Autovacuum is off for {table.name}, where what dies is never removed."
-            )
-            found.append(wrong("autovacuum", off, f"`{table.turns_on}`"))
-        elif table.is_late:
+        if table.is_on and table.is_late:
             ran = "never" if table.idle_s is None else f"not for {span(table.idle_s)}"
             found.append(
                 warning(
@@ -213,12 +210,27 @@ async def autovacuum(session: Session) -> list[Finding]:
         found.append(
             warning(
                 "autovacuum",
-                f"At this moment no autovacuum worker of {most} is free: other tables wait.",
+                f"At this moment no autovacuum worker of {most} is free: tables wait.",
                 f"`{more}`, and restart the server; pg_stat_progress_vacuum shows what"
                 " they are at.",
             )
         )
     return found or [well("autovacuum", "Autovacuum is on, and not behind.")]
+
+
+def _left_alone(tables: Sequence[Table]) -> list[Finding]:
+    off = {table.turns_on: table.name for table in tables if not table.is_on}
+    if not off:
+        return []
+    # A table has the name of the large values that are kept apart from it, too.
+    names = ", ".join(dict.fromkeys(off.values()))
+    return [
+        wrong(
+            "autovacuum",
+            f"Autovacuum is off for {names}: what dies there is never removed.",
+            f"{', '.join(f'`{turns_on}`' for turns_on in off)}.",
+        )
+    ]
 
 
 async def head(session: Session) -> list[Finding]:
