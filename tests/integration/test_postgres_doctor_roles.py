@@ -67,7 +67,7 @@ async def test_it_names_the_rights_that_a_worker_lacks(them: Cast) -> None:
 
     assert finding.severity == "wrong"
     assert "lacks DELETE, UPDATE on live; USAGE on the sequence ids," in finding.what
-    assert cures(finding) == [f"rowlock migrate --worker-role {them.worker.name}"]
+    assert cures(finding) == [f"rowlock migrate --worker-role '{them.worker.name}'"]
     await PostgresStore.from_url(them.owner.url).migrate(worker_role=them.worker.name)
     assert (await only(them.worker.url, "rights")).severity == "ok"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -335,7 +336,8 @@ async def rights(session: Session) -> list[Finding]:
         wrong(
             "rights",
             f"The user {user} lacks {lacks}, which a worker needs.",
-            f"Run `rowlock migrate --worker-role {user}` as the schema's owner.",
+            f"Run `rowlock migrate --worker-role {shlex.quote(user)}` as the schema's"
+            " owner.",
         )
     ]
 

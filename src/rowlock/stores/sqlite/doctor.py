@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import sqlite3
 import time
@@ -136,7 +137,7 @@ def _outside(path: str) -> list[Finding]:
             wrong(
                 "rights",
                 f"This user may not write to {' and '.join(unwritable)}.",
-                f"`chown {_user()} {' '.join(unwritable)}`, or work as their owner.",
+                f"`{shlex.join(('chown', _user(), *unwritable))}`, or work as the owner.",
             )
         )
     else:
@@ -207,8 +208,8 @@ def _whole(connection: sqlite3.Connection, path: str) -> list[Finding]:
             "integrity",
             f"The file is damaged: {' '.join(fault.split())}.",
             f"Stop every worker, copy {path} with its -wal beside it, then restore a"
-            f" backup, or save what can be read: `sqlite3 {path} .recover | sqlite3"
-            " mended.db`.",
+            " backup, or save what can be read:"
+            f" `sqlite3 {shlex.quote(path)} .recover | sqlite3 mended.db`.",
         )
     ]
 
