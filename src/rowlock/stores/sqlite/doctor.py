@@ -137,7 +137,7 @@ def _outside(path: str) -> list[Finding]:
             wrong(
                 "rights",
                 f"This user may not write to {' and '.join(unwritable)}.",
-                f"`{shlex.join(('chown', _user(), *unwritable))}`, or work as the owner.",
+                f"`{shlex.join(('chown', _user(), *unwritable))}`, or be its owner.",
             )
         )
     else:
