@@ -3,17 +3,17 @@
 -- that use this schema. Locks nothing.
 WITH rule (name, bad, good) AS (
     VALUES
-        ('autovacuum', '{off}'::text[], 'on'),
+        ('autovacuum', ARRAY['off'], 'on'),
         (
-            'default_transaction_isolation', '{repeatable read, serializable}',
+            'default_transaction_isolation', ARRAY['repeatable read', 'serializable'],
             'read committed'
         ),
-        ('default_transaction_read_only', '{on}', 'off'),
-        ('fsync', '{off}', 'on'),
-        ('full_page_writes', '{off}', 'on'),
-        ('session_replication_role', '{replica, local}', 'origin'),
-        ('synchronous_commit', '{off}', 'on'),
-        ('track_counts', '{off}', 'on')
+        ('default_transaction_read_only', ARRAY['on'], 'off'),
+        ('fsync', ARRAY['off'], 'on'),
+        ('full_page_writes', ARRAY['off'], 'on'),
+        ('session_replication_role', ARRAY['replica', 'local'], 'origin'),
+        ('synchronous_commit', ARRAY['off'], 'on'),
+        ('track_counts', ARRAY['off'], 'on')
 ),
 own AS MATERIALIZED (
     SELECT
