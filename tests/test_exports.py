@@ -149,7 +149,7 @@ APP = {
     *("url", "tasks", "task", "find_task", "worker"),
     *("max_attempts", "backoff", "timeout", "lease", "safety_interval", "retention"),
     *("max_payload", "listen", "around", "follow"),
-    *("enqueue_many", "get", "list", "find", "wait", "why", "stats"),
+    *("enqueue_many", "get", "list", "find", "wait", "why", "stats", "doctor"),
     *("cancel", "replay", "move", "delete", "pause", "resume", "open", "close"),
 }
 HAS_NO_TWIN = {"listen", "around", "follow", "task", "find_task", "worker"}

@@ -21,6 +21,7 @@ from rowlock._answers import (
 from rowlock._app import App
 from rowlock._attempt import Attempt, current_attempt
 from rowlock._cancelled import Cancelled
+from rowlock._doctor import Finding
 from rowlock._errors import (
     ClaimLost,
     ConfigError,
@@ -55,6 +56,7 @@ __all__ = [
     "ConfigError",
     "DuplicateTask",
     "Filter",
+    "Finding",
     "InvalidTask",
     "Job",
     "JobNotFound",

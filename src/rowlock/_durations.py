@@ -16,6 +16,8 @@ from rowlock._errors import UsageError
 # A century: longer is a mistake of units, and the sum stays inside datetime's range.
 LONGEST = timedelta(days=36_525)
 
+_TEN, _MINUTE, _HOUR, _DAY = 10, 60, 3600, 86_400
+
 
 def to_delay(value: float | timedelta, argument: str) -> timedelta:
     """Read a duration of zero or more; `argument` names it in the refusal."""
@@ -62,3 +64,40 @@ def iso(instant: datetime) -> str:
     """
     told = instant.astimezone(UTC).isoformat(timespec="microseconds")
     return told.replace("+00:00", "Z")
+
+
+def relative(instant: datetime, now: datetime) -> str:
+    """
+    Say how far away an instant is.
+
+        >>> from datetime import UTC
+        >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+        >>> relative(datetime(2026, 1, 1, 0, 0, 40, tzinfo=UTC), now)
+        'in 40 s'
+        >>> relative(datetime(2025, 12, 31, 23, 57, tzinfo=UTC), now)
+        '3 min ago'
+    """
+    seconds = (instant - now).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+
+
+def span(seconds: float) -> str:
+    """
+    Say how long something takes, in one unit.
+
+        >>> [span(s) for s in (0.0042, 1.25, 40, 150, 7200, 200_000)]
+        ['4.2 ms', '1.2 s', '40 s', '2 min', '2 h', '2 d']
+    """
+    if seconds < 1:
+        return f"{_short(seconds * 1000)} ms"
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{_short(seconds)} s"
+
+
+def _short(number: float) -> str:
+    """Write a number with the one digit behind the point that may matter."""
+    return f"{number:.1f}".removesuffix(".0") if number < _TEN else f"{number:.0f}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rowlock._answers import Page, Stats, Why
+from rowlock._doctor import Finding
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
 from rowlock._filter import Filter
@@ -268,6 +270,34 @@ look at it again with app.get(1).
             'paused'
         """
         return self._portal.run(self.why(job_id), "app.why")
+
+    async def doctor(self) -> Sequence[Finding]:
+        """
+        Look for what hurts the jobs; what is wrong comes first, what is well last.
+
+        It locks, writes and waits for nothing, needs no schema, and no more than a
+        worker's rights: what it can't look at is a finding, too.
+
+        Raises:
+            StoreUnavailable: the database is out of reach.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> found = asyncio.run(App("sqlite://").doctor())
+            >>> [finding.what for finding in found if finding.severity == "wrong"]
+            []
+        """
+        return await self._store.doctor.examine()
+
+    def doctor_sync(self) -> Sequence[Finding]:
+        """
+        Do what `doctor` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> sorted({finding.about for finding in App("sqlite://").doctor_sync()})
+            ['schema', 'tasks', 'version']
+        """
+        return self._portal.run(self.doctor(), "app.doctor")
 
     async def _newest(self, where: Filter) -> Job | None:
         page = await self._store.list(where, limit=1)

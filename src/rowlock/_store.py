@@ -97,6 +97,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from rowlock._copy import Copying
+    from rowlock._doctor import Doctor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +277,11 @@ class Store(Protocol):
     @property
     def copying(self) -> Copying:
         """How everything in it is copied to another store: a seam of its own."""
+        ...
+
+    @property
+    def doctor(self) -> Doctor:
+        """Who examines this store."""
         ...
 
     async def open(self) -> None:

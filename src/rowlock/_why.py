@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from rowlock._answers import Pause, Reason, Stats, Why, WorkerInfo
+from rowlock._durations import relative, span
 from rowlock._figures import AHEAD_COUNTED, Place
-from rowlock._instants import relative, span
 from rowlock._job import Job, Status
 
 

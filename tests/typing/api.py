@@ -20,6 +20,7 @@ from rowlock import (
     Attempt,
     Backoff,
     Filter,
+    Finding,
     Job,
     JobUnfinished,
     KeyedTask,
@@ -229,6 +230,7 @@ async def operators_get_values() -> None:
     assert_type(await app.resume(queue="mail"), bool)
     await app.pause(task=greet, for_=timedelta(hours=1), reason="the provider is down")
     assert_type(await app.stats(), Stats)
+    assert_type(app.doctor_sync(), Sequence[Finding])
 
     await app.find(greet)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await app.move(17, "mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from rowlock import App, Job, Stats, Status
-from rowlock._instants import span
+from rowlock._durations import span
 from rowlock.cli import colour
 from rowlock.cli.demo_app import LONG_TASK
 from rowlock.cli.demo_screen import Screen, bar, fit

@@ -11,9 +11,9 @@ import click
 
 from rowlock._answers import Page
 from rowlock._app import App
+from rowlock._durations import relative
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
-from rowlock._instants import relative
 from rowlock._job import Job, Status
 from rowlock._operations import CUT
 from rowlock.cli import colour

@@ -15,6 +15,7 @@ from rowlock._log import UNHEARD
 from rowlock.cli import colour
 from rowlock.cli.copy import copy
 from rowlock.cli.demo import demo
+from rowlock.cli.doctor import doctor
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
 from rowlock.cli.jobs import jobs
@@ -99,5 +100,6 @@ for command in (
     tasks,
     workers,
     stats,
+    doctor,
 ):
     main.add_command(command)

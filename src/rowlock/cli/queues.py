@@ -8,7 +8,7 @@ from datetime import timedelta
 import click
 
 from rowlock._answers import QueueStats, Stats
-from rowlock._instants import relative
+from rowlock._durations import relative
 from rowlock._job import Status
 from rowlock.cli import colour, completion
 from rowlock.cli.database import opened

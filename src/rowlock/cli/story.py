@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 
-from rowlock._durations import iso
-from rowlock._instants import relative, span
+from rowlock._durations import iso, relative, span
 from rowlock._job import JSON, Job, Status
 from rowlock._outcome import in_words
 from rowlock.cli import colour

@@ -11,7 +11,7 @@ import click
 
 from rowlock._answers import Pause, Stats
 from rowlock._app import App
-from rowlock._instants import relative
+from rowlock._durations import relative
 from rowlock._job import JSON
 from rowlock._register import task_infos
 from rowlock.cli import completion

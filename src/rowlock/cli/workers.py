@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rowlock._answers import Page, Stats, WorkerInfo
+from rowlock._durations import relative, span
 from rowlock._filter import Filter
-from rowlock._instants import relative, span
 from rowlock._job import Job, Status
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output, fields_of

@@ -106,6 +106,11 @@ class Database:
             self.bounds, self.suspect_bounds, self._clock.monotonic
         )
 
+    @property
+    def has_direct_url(self) -> bool:
+        """Whether the environment says how to connect past a pooler."""
+        return self._address.direct != self._address.parameters
+
     async def open(self) -> None:
         """Connect and check the schema; a second time does nothing."""
         if self.is_open:

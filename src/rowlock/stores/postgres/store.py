@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from rowlock._clock import Clock
+from rowlock._clock import Clock, SystemClock
+from rowlock._doctor import Doctor
 from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
 from rowlock._store import (
@@ -53,6 +54,7 @@ class PostgresStore:
     """A `Store` in a schema of a Postgres database."""
 
     def __init__(self, address: Address, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
         self._figures = PostgresFigures(self._database)
@@ -87,6 +89,13 @@ class PostgresStore:
     def copying(self) -> PostgresCopying:
         """How everything in it is copied to another store."""
         return self._copying
+
+    @property
+    def doctor(self) -> Doctor:
+        """Who examines this database."""
+        from rowlock.stores.postgres import doctor  # noqa: PLC0415 - seldom needed
+
+        return doctor.PostgresDoctor(self._database, self._clock)
 
     async def open(self) -> None:
         """Connect and check the schema; see `Store.open`."""
@@ -304,7 +313,13 @@ class PostgresStore:
     ) -> None:
         """Tell operators of this worker and its tasks; see `Store.register`."""
         await self._database.write(
-            partial(upkeep.register, worker=worker, tasks=tasks, stopped=stopped)
+            partial(
+                upkeep.register,
+                worker=worker,
+                tasks=tasks,
+                clock=self._clock,
+                stopped=stopped,
+            )
         )
 
     async def stats(self) -> Stats:

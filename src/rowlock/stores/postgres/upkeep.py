@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rowlock import _doctor
+from rowlock._clock import Clock
 from rowlock._store import Pruned, Retention, TaskInfo, WorkerInfo
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.errors import NoPartition
@@ -67,13 +69,14 @@ async def register(
     session: Session,
     worker: WorkerInfo | None,
     tasks: Sequence[TaskInfo],
+    clock: Clock,
     *,
     stopped: bool,
 ) -> None:
     """Show a worker and its tasks to operators, or that it has stopped."""
     async with session.transaction():
         if worker is not None:
-            await _register(session, worker, stopped=stopped)
+            await _register(session, worker, clock, stopped=stopped)
         if tasks:
             await session.run(
                 "add_tasks",
@@ -83,10 +86,15 @@ async def register(
             )
 
 
-async def _register(session: Session, worker: WorkerInfo, *, stopped: bool) -> None:
+async def _register(
+    session: Session, worker: WorkerInfo, clock: Clock, *, stopped: bool
+) -> None:
     if stopped:
         await session.run("drop_worker", id=worker.id)
         return
+    asked_at = clock.now()
+    ((servers,),) = await session.run("clock")
+    skew = _doctor.skew(asked_at, servers, clock.now())
     await session.run(
         "add_worker",
         id=worker.id,
@@ -97,4 +105,5 @@ async def _register(session: Session, worker: WorkerInfo, *, stopped: bool) -> N
         queues=None if worker.queues is None else rows.texts(worker.queues),
         concurrency=str(worker.concurrency),
         lease=str(rows.micros(worker.lease)),
+        clock_skew=str(rows.micros(skew)),
     )

@@ -22,6 +22,7 @@ Trace: TypeAlias = Callable[[str], None]
 
 MEMORY = ":memory:"
 PATIENCE = 1.0  # seconds for a lock that somebody else holds (law 18)
+_GLANCE = 0.1  # the same for who only looks
 _LONGEST_QUEUE = 10.0  # seconds in a crowd; one in which nobody gets his turn is none
 
 # SQLite resets the write-ahead log once all of it is copied; it then shortens the file
@@ -133,6 +134,13 @@ def connect_reader(path: str, *, trace: Trace | None) -> sqlite3.Connection:
     """Connect for reading a file that is there; SQLite itself refuses a write on it."""
     uri = f"{Path(path).as_uri()}?mode=rw"  # in WAL mode readers write to its index
     connection = _connect(uri, trace, timeout=PATIENCE)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def connect_observer(path: str) -> sqlite3.Connection:
+    """Connect to a file that is there without a right to write, and wait for nobody."""
+    connection = _connect(f"{Path(path).as_uri()}?mode=ro", None, timeout=_GLANCE)
     connection.execute("PRAGMA query_only = ON")
     return connection
 

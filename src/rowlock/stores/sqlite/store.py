@@ -27,6 +27,7 @@ from rowlock.stores.sqlite.url import Address, read_url, show_url
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rowlock._doctor import Doctor
     from rowlock._filter import Filter
     from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
     from rowlock._store import (
@@ -66,13 +67,16 @@ class SQLiteStore:
         trace: Trace | None = None,
     ) -> None:
         check_version()
-        clock = clock or SystemClock()
+        self._clock = clock or SystemClock()
         self._database = Database(
-            address.path, synchronous=address.synchronous, clock=clock, trace=trace
+            address.path,
+            synchronous=address.synchronous,
+            clock=self._clock,
+            trace=trace,
         )
-        self._lent = SQLiteLent(self._database, clock)
+        self._lent = SQLiteLent(self._database, self._clock)
         self._figures = SQLiteFigures(self._database)
-        self._copying = SQLiteCopying(self._database, clock)
+        self._copying = SQLiteCopying(self._database, self._clock)
         self._turn = 0
 
     @classmethod
@@ -104,6 +108,13 @@ class SQLiteStore:
     def copying(self) -> SQLiteCopying:
         """How everything in it is copied to another store."""
         return self._copying
+
+    @property
+    def doctor(self) -> Doctor:
+        """Who examines this database."""
+        from rowlock.stores.sqlite import doctor  # noqa: PLC0415 - seldom needed
+
+        return doctor.SQLiteDoctor(self._database, self._clock)
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""

@@ -178,7 +178,9 @@ CREATE TABLE {schema}.workers (
     concurrency integer NOT NULL,
     lease interval NOT NULL,
     started_at timestamptz NOT NULL,
-    seen_at timestamptz NOT NULL
+    seen_at timestamptz NOT NULL,
+    -- By how much at least its clock was ahead of the server's when it registered.
+    clock_skew interval NOT NULL DEFAULT '0'
 );
 
 CREATE TABLE {schema}.tasks (

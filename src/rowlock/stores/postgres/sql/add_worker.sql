@@ -1,11 +1,13 @@
 -- Shows a worker to operators; again, it keeps when it started. Locks its row.
 INSERT INTO {schema}.workers (
-    id, host, pid, version, tasks, queues, concurrency, lease, started_at, seen_at
+    id, host, pid, version, tasks, queues, concurrency, lease, started_at, seen_at,
+    clock_skew
 )
 VALUES (
     %(id)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text,
     %(tasks)s::text[], %(queues)s::text[], %(concurrency)s::integer,
-    %(lease)s::bigint * interval '1 microsecond', {now}, {now}
+    %(lease)s::bigint * interval '1 microsecond', {now}, {now},
+    %(clock_skew)s::bigint * interval '1 microsecond'
 )
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host,
@@ -15,4 +17,5 @@ ON CONFLICT (id) DO UPDATE SET
     queues = excluded.queues,
     concurrency = excluded.concurrency,
     lease = excluded.lease,
-    seen_at = excluded.seen_at;
+    seen_at = excluded.seen_at,
+    clock_skew = excluded.clock_skew;

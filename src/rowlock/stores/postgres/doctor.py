@@ -1,0 +1,162 @@
+"""
+Examining a Postgres database, on a connection for that alone.
+
+Each look is a short transaction that only reads; one that fails - a lock, a right that
+isn't there - is a finding, and the next one goes on. None of them needs more than a
+worker's rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from rowlock import _doctor
+from rowlock._doctor import Finding, warning, well, wrong
+from rowlock._errors import ConfigError, SchemaMismatch, StoreError
+from rowlock.stores.postgres import migrate, symptoms
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from rowlock._clock import Clock
+    from rowlock.stores.postgres.database import Database
+    from rowlock.stores.postgres.sessions import Session
+
+Look: TypeAlias = "Callable[[Session], Awaitable[list[Finding]]]"
+
+# Of the server, whatever schema there is; then of a schema that is served.
+_SERVER = {
+    "settings": symptoms.settings,
+    "horizon": symptoms.horizon,
+}
+_SCHEMA = {
+    "rights": symptoms.rights,
+    "autovacuum": symptoms.autovacuum,
+    "head": symptoms.head,
+    "partitions": symptoms.partitions,
+    "unlogged": symptoms.unlogged,
+    "tasks": symptoms.tasks,
+    "workers": symptoms.workers,
+}
+
+
+class Situation(NamedTuple):
+    """Where the session is."""
+
+    is_standby: bool
+    sees_others: bool
+    lets_see: str
+    user: str
+    server_pid: int
+
+
+class PostgresDoctor:
+    """Who examines a Postgres database; see `Doctor`."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def examine(self) -> Sequence[Finding]:
+        """Look at everything, on a connection of its own; see `Doctor.examine`."""
+        session = await self._database.connect()
+        try:
+            return _doctor.worst_first(await self._examine(session))
+        finally:
+            await session.close()
+
+    async def _examine(self, session: Session) -> list[Finding]:
+        async with examining(session):
+            asked_at = self._clock.now()
+            ((servers,),) = await session.run("clock")
+            answered_at = self._clock.now()
+            (situation,) = await session.run("situation")
+        found = [
+            _doctor.clock(asked_at, servers, answered_at),
+            *self._situated(session, Situation(*situation)),
+        ]
+        for about, look in _SERVER.items():
+            found += await _seen(session, about, look)
+        schema = await self._schema(session)
+        found.append(schema)
+        if schema.severity == "ok":
+            for about, look in _SCHEMA.items():
+                found += await _seen(session, about, look)
+        return found
+
+    def _situated(self, session: Session, situation: Situation) -> list[Finding]:
+        """Judge what the connection itself tells."""
+        found = [_standby(session, situation), _sight(situation)]
+        # A server tells the number of the process that serves a connection as it
+        # begins; a pooler tells one of its own, or another one's.
+        is_pooled = session.connection.info.backend_pid != situation.server_pid
+        if is_pooled and not self._database.has_direct_url:
+            found.append(
+                warning(
+                    "pooler",
+                    "A pooler is between this machine and the server, and may hand a"
+                    " worker's LISTEN to somebody else, so that new jobs are found by"
+                    " looking only.",
+                    "Set `ROWLOCK_DIRECT_URL` to a URL of the server itself.",
+                )
+            )
+        return found
+
+    async def _schema(self, session: Session) -> Finding:
+        try:
+            await migrate.check(session, self._database.schema, self._database.shown)
+        except (SchemaMismatch, ConfigError) as error:
+            return _doctor.schema(error)
+        except StoreError as error:
+            if not session.is_usable:
+                raise
+            return _doctor.unseen("schema", error)
+        return _doctor.schema(None)
+
+
+@asynccontextmanager
+async def examining(session: Session) -> AsyncIterator[None]:
+    """Look in a transaction that only reads, and doesn't wait."""
+    async with session.transaction(
+        b"BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
+    ):
+        await session.run("examining")
+        yield
+
+
+async def _seen(session: Session, about: str, look: Look) -> list[Finding]:
+    try:
+        async with examining(session):
+            # A full look is measured with the very plan that a worker's has.
+            if look is not symptoms.head:
+                await session.run("reading")
+            return await look(session)
+    except StoreError as error:
+        if not session.is_usable:
+            raise
+        return [_doctor.unseen(about, error)]
+
+
+def _standby(session: Session, situation: Situation) -> Finding:
+    if not situation.is_standby:
+        return well("standby", "The server is no standby.")
+    return wrong(
+        "standby",
+        "The server is a standby, on which nothing can be written.",
+        "Name the primary in the URL, or all hosts with"
+        " `target_session_attrs=read-write`; where the primary is lost, have this one"
+        f" stand in for it: {symptoms.shown(session, 'promote')}.",
+    )
+
+
+def _sight(situation: Situation) -> Finding:
+    if situation.sees_others:
+        return well("sight", "This user sees what other users' sessions do.")
+    return warning(
+        "sight",
+        f"The user {situation.user} doesn't see what sessions of other users do, nor"
+        " since when, nor how many autovacuum workers are busy.",
+        f"`{situation.lets_see}`, as a superuser.",
+    )

@@ -1,0 +1,2 @@
+-- What the server's clock says at this moment. Locks nothing.
+SELECT clock_timestamp();

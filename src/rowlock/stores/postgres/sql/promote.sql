@@ -1,0 +1,3 @@
+-- What an operator runs on a standby whose primary is lost. Shown, and never run from
+-- here; as such it locks nothing.
+SELECT pg_promote();
