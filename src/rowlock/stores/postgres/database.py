@@ -23,7 +23,6 @@ from weakref import WeakKeyDictionary, WeakSet
 from rowlock._clock import Clock, SystemClock
 from rowlock._errors import (
     ConfigError,
-    OutcomeUnknown,
     StoreError,
     StoreUnavailable,
 )
@@ -33,7 +32,6 @@ from rowlock.stores.postgres import direct, migrate, notify, sessions
 from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.bounds import Arrival, Bounds
 from rowlock.stores.postgres.claim import Claimer
-from rowlock.stores.postgres.errors import Misled
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
 from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
@@ -225,29 +223,11 @@ class Database:
         It goes on where its caller is cancelled, until the close. None where it can't
         be: it is for what is tried again in any case.
         """
-        task = asyncio.get_running_loop().create_task(self._apart(run))
+        here = (self._address, self.statements, self._given_clock, self.identity)
+        task = asyncio.get_running_loop().create_task(direct.run(*here, run))
         self._apart_tasks.add(task)
         task.add_done_callback(self._apart_tasks.discard)
         return await asyncio.shield(task)
-
-    async def _apart(self, run: Callable[[Session], Awaitable[R]]) -> R | None:
-        try:
-            session = await direct.connect(
-                self._address, self.statements, self._given_clock, self.identity
-            )
-            try:
-                return await run(session)
-            finally:
-                await session.close()
-        except Misled as error:
-            _log.warning("%s Until then no old day leaves the history.", error)
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            _log.warning(
-                "What takes its time waits for the next pruning, or the history grows:"
-                " %s",
-                error,
-            )
-        return None
 
     async def close(self) -> None:
         """Finish what was handed over, then close every connection."""

@@ -8,16 +8,23 @@ dropped, and nothing would ever be heard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from rowlock._clock import Clock
+from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock.stores.postgres import sessions
 from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.errors import Misled
 from rowlock.stores.postgres.sessions import Row, Session
+
+R = TypeVar("R")
+
+_log = logging.getLogger("rowlock.store")
 
 
 async def connect(
@@ -41,6 +48,30 @@ async def connect(
         session.drop()
         raise
     return session
+
+
+async def run(
+    address: Address,
+    statements: Mapping[str, bytes],
+    clock: Clock | None,
+    identity: Row | None,
+    what: Callable[[Session], Awaitable[R]],
+) -> R | None:
+    """Run what takes its time on a connection for it alone; None where it can't be."""
+    try:
+        session = await connect(address, statements, clock, identity)
+        try:
+            return await what(session)
+        finally:
+            await session.close()
+    except Misled as error:
+        _log.warning("%s Until then no old day leaves the history.", error)
+    except (StoreUnavailable, OutcomeUnknown) as error:
+        _log.warning(
+            "What takes its time waits for the next pruning, or the history grows: %s",
+            error,
+        )
+    return None
 
 
 def listen(

@@ -1,5 +1,5 @@
 -- What it costs to find the first pending job of each line (a queue with a priority),
--- in the claim's order, as a worker's full look does: pages read against lines found.
+-- in the order of a claim that passes suspects by, as a worker's full look does: pages read against lines found.
 -- Both end at a living entry, so that what is read beyond stood dead before it. Locks
 -- nothing. Steps through live_pending.
 EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
@@ -34,5 +34,6 @@ CROSS JOIN LATERAL (
     SELECT id FROM {schema}.live
     WHERE status = 'pending'
         AND live.queue = line.queue AND live.priority = line.priority
+        AND live.suspect = false
     ORDER BY run_at, id LIMIT 1
 ) AS first;
