@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rowlock._app import App
 from rowlock._attempt import Attempt, Cancelled, current_attempt
+from rowlock._dead_letters import DeadGroup
 from rowlock._errors import (
     ClaimLost,
     ConfigError,
@@ -49,6 +50,7 @@ __all__ = [
     "Cancelled",
     "ClaimLost",
     "ConfigError",
+    "DeadGroup",
     "DuplicateTask",
     "Filter",
     "InvalidTask",

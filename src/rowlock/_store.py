@@ -57,6 +57,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from rowlock._dead_letters import DeadLetters
 from rowlock._durations import to_delay
 from rowlock._job import (
     JSON,
@@ -196,7 +197,8 @@ class Filter:
     """
     Which jobs; what is None doesn't restrict.
 
-    `older_than` is the least age since creation, a `timedelta` or in seconds.
+    `older_than` is the least age since creation, a `timedelta` or in seconds;
+    `fingerprint` is that of `Job.fingerprint`, and fits no job that ended well.
     """
 
     ids: tuple[int, ...] | None = None
@@ -205,6 +207,7 @@ class Filter:
     queue: str | None = None
     idempotency_key: str | None = None
     older_than: timedelta | None = None
+    fingerprint: str | None = None
 
     def __post_init__(self) -> None:
         if self.ids is not None:
@@ -239,12 +242,17 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """A worker as operators see it; `queues` None is any queue."""
+    """
+    A worker as operators see it; `queues` None is any queue.
+
+    `version` is that of its code, as `App(version=)` said, and `rowlock` Rowlock's own.
+    """
 
     id: str
     host: str
     pid: int
-    version: str
+    version: str | None
+    rowlock: str
     tasks: tuple[str, ...]
     queues: tuple[str, ...] | None
     concurrency: int
@@ -385,6 +393,11 @@ class Store(Protocol):
         """The operations on a connection that the caller lends."""
         ...
 
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """What is asked of dead letters as groups, and their automatic replay."""
+        ...
+
     async def open(self) -> None:
         """
         Connect and check the schema; a second call does nothing.
@@ -492,11 +505,17 @@ class Store(Protocol):
         ...
 
     async def replay(
-        self, ids: Sequence[int], *, by: str, delay: timedelta = timedelta(0)
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        delay: timedelta = timedelta(0),
+        pace: timedelta = timedelta(0),
     ) -> Sequence[Answer]:
         """
         Put failed and cancelled jobs back to pending; an answer an id, in order.
 
+        The i-th id, from 0, is due after `delay` and i times `pace`.
         Of several with one (task, key) the newest goes, and none whose key an
         unfinished job holds. Clears failures, losses, cancel_requested_at, expires_at
         and finished_at; keeps id, claims, attempts, errors and state.

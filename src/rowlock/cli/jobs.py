@@ -10,6 +10,7 @@ from rowlock._job import Job, Status
 from rowlock._store import Filter, Page
 from rowlock.cli import colour
 from rowlock.cli.database import opened
+from rowlock.cli.dead import dead
 from rowlock.cli.documents import Output
 from rowlock.cli.instants import relative
 from rowlock.cli.parameters import (
@@ -97,7 +98,7 @@ def show(job_id: int, output: Output, *, place: Place) -> None:
             click.echo(line)
 
 
-for verb in (run, move, cancel, replay, delete):
+for verb in (dead, run, move, cancel, replay, delete):
     jobs.add_command(verb)
 
 

@@ -131,6 +131,12 @@ FILTER_OPTIONS = (
         metavar="DURATION",
         help="Only those enqueued longer ago, as in 90, 10m, 2h or 3d.",
     ),
+    click.option(
+        "--fingerprint",
+        default=None,
+        callback=read_name,
+        help="Only with this error, as `rowlock jobs dead` names it.",
+    ),
 )
 
 
@@ -145,6 +151,7 @@ def filter_options(function: Callable[..., T]) -> Callable[..., T]:
         queue: str | None,
         key: str | None,
         older_than: timedelta | None,
+        fingerprint: str | None,
         **rest: object,
     ) -> T:
         where = Filter(
@@ -153,6 +160,7 @@ def filter_options(function: Callable[..., T]) -> Callable[..., T]:
             queue=queue,
             idempotency_key=key,
             older_than=older_than,
+            fingerprint=fingerprint,
         )
         return function(*args, where=where, **rest)
 

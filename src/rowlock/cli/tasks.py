@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import click
 
 from rowlock._app import App
+from rowlock._dead_letters import ReplayState
 from rowlock._store import Pause, Stats
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
+from rowlock.cli.instants import relative, span
 from rowlock.cli.parameters import (
     Place,
     output_options,
@@ -27,17 +30,23 @@ COLUMNS = (
     Column("DUE", is_number=True),
     Column("WORKERS", is_number=True),
     Column("PAUSED", may_shrink=True),
+    Column("REPLAYED WHEN", may_shrink=True),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A task: its jobs that are due, the live workers that have it, its pause."""
+    """
+    A task: its jobs that are due, the live workers that have it, its pause.
+
+    `replay_rule` is by which its dead letters go back automatically.
+    """
 
     task: str
     due: int
     workers: int
     paused: Pause | None
+    replay_rule: ReplayState | None
 
 
 @click.group(epilog="Example: rowlock tasks pause send_receipt --for 10m")
@@ -56,11 +65,12 @@ def list_(output: Output, *, place: Place) -> None:
     """
     List the tasks: jobs that are due, live workers that have it, and pauses.
 
+    Where a probe decides when dead letters are replayed, it says what it said last.
     They are those of live workers and of due jobs, and with -A those of the app.
     """
     with opened(place) as app:
         stats = app.stats_sync()
-        found = _all(app, stats)
+        found = _all(app, stats, _rules(app))
     if output.prints(found, found):
         return
     if found:
@@ -111,7 +121,23 @@ def resume(task: str, output: Output, *, place: Place) -> None:
     print_resume("task", task, output, was_paused=was_paused)
 
 
-def _all(app: App, stats: Stats) -> list[Known]:
+def _rules(app: App) -> dict[str, ReplayState]:
+    """Give the rules that workers have followed, and those of the app."""
+
+    async def told() -> list[ReplayState]:
+        await app.open()
+        return list(await app._store.dead_letters.rules())
+
+    own = {
+        rule.task: ReplayState(
+            task=rule.task, every=rule.every, limit=rule.limit, rate=rule.rate
+        )
+        for rule in app.replay_rules.values()
+    }
+    return own | {rule.task: rule for rule in app._portal.run(told(), "tasks list")}
+
+
+def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known]:
     due: Counter[str] = Counter()
     for each in stats.tasks:
         due[each.task] += each.due
@@ -123,8 +149,9 @@ def _all(app: App, stats: Stats) -> list[Known]:
             due=due[task],
             workers=workers[task],
             paused=pause_of(stats, task=task),
+            replay_rule=rules.get(task),
         )
-        for task in sorted({*app.tasks, *due, *workers, *paused})
+        for task in sorted({*app.tasks, *due, *workers, *paused, *rules})
     ]
 
 
@@ -136,4 +163,16 @@ def _row(known: Known, stats: Stats) -> list[str | Cell]:
         str(known.due),
         Cell(str(known.workers), "red" if is_unserved else None),
         until(known.paused, stats.now),
+        "" if known.replay_rule is None else said(known.replay_rule, stats.now),
     ]
+
+
+def said(rule: ReplayState, now: datetime) -> str:
+    """Say by which rule dead letters are replayed, and what its probe said last."""
+    every = f"probe passes, every {span(rule.every.total_seconds())}"
+    if rule.probed_at is None:
+        return f"{every}; not asked yet"
+    when = relative(rule.probed_at, now)
+    if rule.passed:
+        return f"{every}; passed {when}, {rule.replayed or 0} replayed"
+    return f"{every}; didn't pass {when}{f': {rule.error}' if rule.error else ''}"

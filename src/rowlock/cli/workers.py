@@ -19,7 +19,8 @@ COLUMNS = (
     Column("QUEUES", may_shrink=True),
     Column("STARTED"),
     Column("SEEN"),
-    Column("VERSION"),
+    Column("VERSION", may_shrink=True),
+    Column("ROWLOCK"),
 )
 
 
@@ -61,5 +62,6 @@ def _row(worker: WorkerInfo, stats: Stats) -> list[str | Cell]:
         "all" if worker.queues is None else ", ".join(worker.queues),
         "" if started is None else relative(started, stats.now),
         "" if seen is None else relative(seen, stats.now),
-        worker.version,
+        worker.version or "",
+        worker.rowlock,
     ]

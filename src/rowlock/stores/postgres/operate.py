@@ -59,17 +59,31 @@ async def cancel(session: Session, ids: Sequence[int], *, by: str) -> Answered:
 
 
 async def replay(
-    session: Session, ids: Sequence[int], *, by: str, delay: timedelta
+    session: Session,
+    ids: Sequence[int],
+    *,
+    by: str,
+    delay: timedelta,
+    pace: timedelta,
+    most: int | None = None,
 ) -> Answered:
-    """Put failed and cancelled jobs back to pending where their key is free."""
+    """
+    Put failed and cancelled jobs back to pending where their key is free.
+
+    With `most` it is an automatic replay of dead letters, which is counted.
+    """
     act = rows.to_json({"event": "replay", "by": by})
+    places = {job_id: place for place, job_id in reversed(list(enumerate(ids)))}
 
     async def run(chosen: Sequence[int]) -> Sequence[Row]:
         return await session.run(
             "replay",
             ids=rows.numbers(chosen),
             act=act,
-            delay=str(rows.micros(delay)),
+            delays=rows.numbers(
+                [rows.micros(delay + places[job_id] * pace) for job_id in chosen]
+            ),
+            most=None if most is None else str(most),
         )
 
     done, left = await _patiently(session, ids, run, {Status.FAILED, Status.CANCELLED})

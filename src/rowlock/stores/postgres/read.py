@@ -59,12 +59,15 @@ async def _search(
         "task": where.task,
         "queue": where.queue,
         "idempotency_key": where.idempotency_key,
+        "fingerprint": where.fingerprint,
         "age": None if where.older_than is None else str(rows.micros(where.older_than)),
         "after": None if after is None else str(after),
         "limit": str(limit),
     }
     found = await session.run("search_live", **values)
-    if where.status is None or where.status in _IN_HISTORY:
+    is_maybe_there = where.status is None or where.status in _IN_HISTORY
+    # What fits a fingerprint is a dead letter, or was one.
+    if is_maybe_there and where.fingerprint is None:
         older = await session.run("search_history", **values)
         found = list(merge(found, older, key=itemgetter(0), reverse=True))[:limit]
     return tuple(job_id for (job_id,) in found)

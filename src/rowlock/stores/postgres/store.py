@@ -38,6 +38,7 @@ from rowlock.stores.postgres import retention as letting_go
 from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.database import Database
+from rowlock.stores.postgres.dead_letters import PostgresDeadLetters
 from rowlock.stores.postgres.lent import PostgresLent
 from rowlock.stores.postgres.roles import Roles
 from rowlock.stores.postgres.sessions import Session
@@ -52,6 +53,7 @@ class PostgresStore:
     def __init__(self, address: Address, *, clock: Clock | None = None) -> None:
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
+        self._dead_letters = PostgresDeadLetters(self._database)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> PostgresStore:
@@ -72,6 +74,11 @@ class PostgresStore:
     def lent(self) -> PostgresLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def dead_letters(self) -> PostgresDeadLetters:
+        """What is asked of dead letters as groups, and their automatic replay."""
+        return self._dead_letters
 
     async def open(self) -> None:
         """Connect and check the schema; see `Store.open`."""
@@ -210,11 +217,16 @@ class PostgresStore:
         return await self._database.announce(partial(operate.cancel, ids=ids, by=by))
 
     async def replay(
-        self, ids: Sequence[int], *, by: str, delay: timedelta = _NO_TIME
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        delay: timedelta = _NO_TIME,
+        pace: timedelta = _NO_TIME,
     ) -> Sequence[Answer]:
         """Put failed and cancelled jobs back to pending; see `Store.replay`."""
         return await self._database.announce(
-            partial(operate.replay, ids=ids, by=by, delay=delay)
+            partial(operate.replay, ids=ids, by=by, delay=delay, pace=pace)
         )
 
     async def move(

@@ -56,6 +56,7 @@ async def _prune(session: Session, retention: Retention, limit: int) -> Upkept:
         )
     await session.run("forget_workers")
     await session.run("forget_pauses")
+    await session.run("forget_rules")
     deleted = len(failed) + len(old)
     return Upkept(
         Pruned(expired=len(expired), deleted=deleted),
@@ -93,6 +94,7 @@ async def _register(session: Session, worker: WorkerInfo, *, stopped: bool) -> N
         host=worker.host,
         pid=str(worker.pid),
         version=worker.version,
+        rowlock=worker.rowlock,
         tasks=rows.texts(worker.tasks),
         queues=None if worker.queues is None else rows.texts(worker.queues),
         concurrency=str(worker.concurrency),

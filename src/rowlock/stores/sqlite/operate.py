@@ -39,16 +39,28 @@ def cancel(
 
 
 def replay(
-    connection: sqlite3.Connection, now: int, ids: Sequence[int], *, by: str, delay: int
+    connection: sqlite3.Connection,
+    now: int,
+    ids: Sequence[int],
+    *,
+    by: str,
+    delay: int,
+    pace: int,
+    most: int | None = None,
 ) -> tuple[Answer, ...]:
-    """Put failed and cancelled jobs back to pending where their key is free."""
+    """
+    Put failed and cancelled jobs back to pending where their key is free.
+
+    With `most` it is an automatic replay of dead letters, which is counted.
+    """
     jobs = find(connection, ids)
+    places = {job_id: place for place, job_id in reversed(list(enumerate(ids)))}
     done: dict[int, Answer] = {}
     replayed = []
     # The newest first: it then holds its key against the others.
     for job_id in sorted(jobs, reverse=True):
         job = jobs[job_id]
-        if job.status not in (Status.FAILED, Status.CANCELLED):
+        if job.status not in (Status.FAILED, Status.CANCELLED) or _is_spent(job, most):
             continue
         blocked_by = _blocking(connection, job)
         if blocked_by is not None:
@@ -56,15 +68,18 @@ def replay(
                 job_id=job_id, done=False, status=job.status, blocked_by=blocked_by
             )
             continue
-        _change(connection, "replay", [job], {"run_at": now + delay, "now": now})
+        run_at = now + delay + places[job_id] * pace
+        to = {"run_at": run_at, "is_automatic": most is not None, "now": now}
+        _change(connection, "replay", [job], to)
         replayed.append(job)
-    act: dict[str, JSON] = {
-        "event": "replay",
-        "by": by,
-        "at": rows.iso(now),
-        "run_at": rows.iso(now + delay),
-    }
-    _note(connection, replayed, act)
+        which = "" if most is None else f" ({job.auto_replays + 1} of {most})"
+        act: dict[str, JSON] = {
+            "event": "replay",
+            "by": f"{by}{which}",
+            "at": rows.iso(now),
+            "run_at": rows.iso(run_at),
+        }
+        _note(connection, [job], act)
     return _answers(ids, jobs, done | _done(replayed, Status.PENDING))
 
 
@@ -149,8 +164,18 @@ def _note(
     entry = write_json(act)
     connection.executemany(
         SQL["add_error"],
-        [{"id": job.id, "entry": entry, "last_error": None} for job in jobs],
+        [
+            {"id": job.id, "entry": entry, "last_error": None, "fingerprint": None}
+            for job in jobs
+        ],
     )
+
+
+def _is_spent(job: Found, most: int | None) -> bool:
+    """Say whether a job is none to replay automatically, or was so often enough."""
+    if most is None:
+        return False
+    return job.status is not Status.FAILED or job.auto_replays >= most
 
 
 def _blocking(connection: sqlite3.Connection, job: Found) -> int | None:

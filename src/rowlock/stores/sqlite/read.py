@@ -39,6 +39,7 @@ class Found(NamedTuple):
     task: str
     idempotency_key: str | None
     leased_until: int | None
+    auto_replays: int
 
 
 def find(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Found]:
@@ -91,6 +92,7 @@ def search(
             "task": where.task,
             "queue": where.queue,
             "idempotency_key": where.idempotency_key,
+            "fingerprint": where.fingerprint,
             "created_before": (
                 None
                 if where.older_than is None

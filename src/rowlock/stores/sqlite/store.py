@@ -18,6 +18,7 @@ from rowlock.stores.sqlite import finish as finishing
 from rowlock.stores.sqlite import operate, read, rows, upkeep
 from rowlock.stores.sqlite.connection import check_version
 from rowlock.stores.sqlite.database import Database
+from rowlock.stores.sqlite.dead_letters import SQLiteDeadLetters
 from rowlock.stores.sqlite.enqueue import enqueue
 from rowlock.stores.sqlite.lent import SQLiteLent
 from rowlock.stores.sqlite.url import Address, read_url, show_url
@@ -68,6 +69,7 @@ class SQLiteStore:
             address.path, synchronous=address.synchronous, clock=clock, trace=trace
         )
         self._lent = SQLiteLent(self._database, clock)
+        self._dead_letters = SQLiteDeadLetters(self._database)
         self._turn = 0
 
     @classmethod
@@ -89,6 +91,11 @@ class SQLiteStore:
     def lent(self) -> SQLiteLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def dead_letters(self) -> SQLiteDeadLetters:
+        """What is asked of dead letters as groups, and their automatic replay."""
+        return self._dead_letters
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""
@@ -186,11 +193,22 @@ class SQLiteStore:
         return await self._database.write(partial(operate.cancel, ids=ids, by=by))
 
     async def replay(
-        self, ids: Sequence[int], *, by: str, delay: timedelta = _NO_TIME
+        self,
+        ids: Sequence[int],
+        *,
+        by: str,
+        delay: timedelta = _NO_TIME,
+        pace: timedelta = _NO_TIME,
     ) -> Sequence[Answer]:
         """Put failed and cancelled jobs back to pending; see `Store.replay`."""
         return await self._database.write(
-            partial(operate.replay, ids=ids, by=by, delay=rows.to_span(delay)),
+            partial(
+                operate.replay,
+                ids=ids,
+                by=by,
+                delay=rows.to_span(delay),
+                pace=rows.to_span(pace),
+            ),
             news=True,
         )
 

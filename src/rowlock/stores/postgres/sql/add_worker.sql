@@ -1,16 +1,17 @@
 -- Shows a worker to operators; again, it keeps when it started. Locks its row.
 INSERT INTO {schema}.workers (
-    id, host, pid, version, tasks, queues, concurrency, lease, started_at, seen_at
+    id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at, seen_at
 )
 VALUES (
     %(id)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text,
-    %(tasks)s::text[], %(queues)s::text[], %(concurrency)s::integer,
+    %(rowlock)s::text, %(tasks)s::text[], %(queues)s::text[], %(concurrency)s::integer,
     %(lease)s::bigint * interval '1 microsecond', {now}, {now}
 )
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host,
     pid = excluded.pid,
     version = excluded.version,
+    rowlock = excluded.rowlock,
     tasks = excluded.tasks,
     queues = excluded.queues,
     concurrency = excluded.concurrency,

@@ -1,7 +1,7 @@
 -- Workers seen within their lease, and how many jobs each runs; with each row, one at
 -- least, the store's now. Needs live_held. Locks nothing.
 SELECT
-    {now}, id, host, pid, version, tasks, queues, concurrency, lease, started_at,
+    {now}, id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at,
     seen_at,
     (
         SELECT count(*) FROM {schema}.live

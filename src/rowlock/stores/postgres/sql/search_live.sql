@@ -16,5 +16,6 @@ WHERE (%(after)s::bigint IS NULL OR id < %(after)s::bigint)
         %(age)s::bigint IS NULL
         OR created_at <= {now} - %(age)s::bigint * interval '1 microsecond'
     )
+    AND (%(fingerprint)s::text IS NULL OR fingerprint = %(fingerprint)s::text)
 ORDER BY id DESC
 LIMIT %(limit)s::bigint;

@@ -14,5 +14,9 @@ SET
         '$[#]',
         json(:entry)
     ),
-    last_error = coalesce(:last_error, last_error)
+    last_error = coalesce(:last_error, last_error),
+    fingerprint = CASE
+        WHEN status NOT IN ('succeeded', 'cancelled')
+            THEN coalesce(:fingerprint, fingerprint)
+    END
 WHERE id = :id;

@@ -7,6 +7,7 @@ WHERE id IN (SELECT value FROM json_each(:ids))
     AND (:idempotency_key IS NULL OR idempotency_key = :idempotency_key)
     AND (:task IS NULL OR task = :task)
     AND (:queue IS NULL OR queue = :queue)
+    AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
     AND (:created_before IS NULL OR created_at <= :created_before)
 ORDER BY id DESC
 LIMIT :limit;

@@ -6,6 +6,7 @@ WHERE idempotency_key = :idempotency_key
     AND (:status IS NULL OR status = :status)
     AND (:task IS NULL OR task = :task)
     AND (:queue IS NULL OR queue = :queue)
+    AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
     AND (:created_before IS NULL OR created_at <= :created_before)
 ORDER BY id DESC
 LIMIT :limit;

@@ -1,4 +1,5 @@
--- Puts one failed or cancelled job back to pending, its history kept. Under the write
+-- Puts one failed or cancelled job back to pending, its history kept; an automatic
+-- replay is counted. Under the write
 -- lock, after blocking.sql has found its key free (law 10).
 UPDATE rowlock_rows
 SET
@@ -7,7 +8,9 @@ SET
     expires_at = NULL,
     failures = 0,
     losses = 0,
+    auto_replays = auto_replays + :is_automatic,
     suspect = 0,
+    unrecoverable = 0,
     worker = NULL,
     cancel_requested_at = NULL,
     finished_at = NULL,
