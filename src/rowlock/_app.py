@@ -96,7 +96,7 @@ class App(Registry, Reading, Operations):
             None if version is None else check_name(version, "version=")
         )
         self.tasks: dict[str, Task[..., Any]] = {}
-        self.replay_rules: dict[str, ReplayRule] = {}
+        self._replay_rules: dict[str, ReplayRule] = {}
         self._extensions = Extensions()
         self._clock: Clock = clock or SystemClock()
         # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
@@ -362,7 +362,7 @@ class App(Registry, Reading, Operations):
             safety_interval=self.safety_interval,
             retention=self.retention,
             max_payload=self.max_payload,
-            rules=tuple(self.replay_rules.values()),
+            rules=tuple(self._replay_rules.values()),
             version=self.version,
         )
         return Worker(settings)

@@ -179,7 +179,9 @@ def check_rate(value: object, argument: str) -> float:
 def check_probe(probe: object) -> Callable[[], object]:
     """Read a function that is called without arguments."""
     if not callable(probe):
-        msg = f"probe= takes a function that is called without arguments, not {probe!r}."
+        msg = (
+            f"probe= takes a function that is called without arguments, not {probe!r}."
+        )
         raise UsageError(msg)
     try:
         inspect.signature(probe).bind()

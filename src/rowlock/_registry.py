@@ -34,7 +34,7 @@ class Registry:
     backoff: BackoffRule
     timeout: float
     tasks: dict[str, Task[..., Any]]
-    replay_rules: dict[str, ReplayRule]
+    _replay_rules: dict[str, ReplayRule]
     _door: Door
 
     @overload
@@ -146,10 +146,10 @@ class Registry:
             limit=check_count(limit, "limit="),
             rate=check_rate(rate, "rate="),
         )
-        if rule.task in self.replay_rules:
+        if rule.task in self._replay_rules:
             msg = f"The task {rule.task!r} is replayed by another probe already."
             raise UsageError(msg)
-        self.replay_rules[rule.task] = rule
+        self._replay_rules[rule.task] = rule
 
     def find_task(self, name: str) -> Task[..., Any]:
         """

@@ -13,6 +13,7 @@ records that a handler logs.
 
 from __future__ import annotations
 
+from rowlock._dead_letters import ReplayProbed
 from rowlock._events import (
     AttemptEvent,
     AttemptFailed,
@@ -38,7 +39,6 @@ from rowlock._events import (
     OutcomeDropped,
     PauseBegan,
     PauseEnded,
-    ReplayProbed,
     ResultDropped,
     SignalSwallowed,
     StoreAway,

@@ -70,6 +70,7 @@ OTHERS = {
         "in_the_way",
         "listen",
         "lock_migrations",
+        "forget_rules",
         "lock_pauses",
         "make_partition",
         "make_partitions",
@@ -81,10 +82,13 @@ OTHERS = {
         "pausing",
         "pin",
         "reading",
+        "replay_rules",
         "resume",
         "retiring",
         "schema_owner",
         "session",
+        "take_turn",
+        "tell_probed",
         "unhurried",
     },
 }
@@ -278,7 +282,7 @@ async def order(session: Session, ids: Sequence[int]) -> None:
         session, ids, by="test", queue="default", priority=1, delay=DELAY
     )
     await operate.cancel(session, ids, by="test")
-    await operate.replay(session, ids, by="test", delay=DELAY)
+    await operate.replay(session, ids, by="test", delay=DELAY, pace=DELAY)
     await operate.cancel(session, ids[::2], by="test")
     await operate.delete(session, ids)
 

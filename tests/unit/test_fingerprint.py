@@ -14,49 +14,63 @@ SAME: dict[str, list[tuple[str, str]]] = {
     "a key of Postgres": [
         (
             "psycopg.errors.UniqueViolation",
-            'duplicate key value violates unique constraint "orders_pkey"\n'
-            "DETAIL:  Key (id)=(42) already exists.",
+            (
+                'duplicate key value violates unique constraint "orders_pkey"\n'
+                "DETAIL:  Key (id)=(42) already exists."
+            ),
         ),
         (
             "psycopg.errors.UniqueViolation",
-            'duplicate key value violates unique constraint "orders_pkey"\n'
-            "DETAIL:  Key (id)=(97001) already exists.",
+            (
+                'duplicate key value violates unique constraint "orders_pkey"\n'
+                "DETAIL:  Key (id)=(97001) already exists."
+            ),
         ),
     ],
     "a foreign key": [
         (
             "psycopg.errors.ForeignKeyViolation",
-            'insert or update on table "lines" violates foreign key constraint'
-            f' "lines_order_fkey"\nDETAIL:  Key (order_id)=({n}) is not present.',
+            (
+                'insert or update on table "lines" violates foreign key constraint'
+                f' "lines_order_fkey"\nDETAIL:  Key (order_id)=({n}) is not present.'
+            ),
         )
         for n in (1, 22)
     ],
     "a connection to Postgres": [
         (
             "psycopg.OperationalError",
-            f'connection failed: connection to server at "{address}", port {port}'
-            " failed: Connection refused\n\tIs the server running on that host?",
+            (
+                f'connection failed: connection to server at "{address}", port {port}'
+                " failed: Connection refused\n\tIs the server running on that host?"
+            ),
         )
         for address, port in [("127.0.0.1", 5432), ("10.2.0.17", 6432), ("::1", 5432)]
     ],
     "a deadlock": [
         (
             "psycopg.errors.DeadlockDetected",
-            "deadlock detected\nDETAIL:  Process 4711 waits for ShareLock on"
-            " transaction 99; blocked by process 4712.",
+            (
+                "deadlock detected\nDETAIL:  Process 4711 waits for ShareLock on"
+                " transaction 99; blocked by process 4712."
+            ),
         ),
         (
             "psycopg.errors.DeadlockDetected",
-            "deadlock detected\nDETAIL:  Process 1 waits for ShareLock on transaction"
-            " 2; blocked by process 3.",
+            (
+                "deadlock detected\nDETAIL:  Process 1 waits for ShareLock on"
+                " transaction 2; blocked by process 3."
+            ),
         ),
     ],
     "SQLAlchemy around it": [
         (
             "sqlalchemy.exc.IntegrityError",
-            "(psycopg.errors.NotNullViolation) null value in column"
-            f' "email" of relation "users"\n[SQL: INSERT INTO users VALUES ({n})]\n'
-            "(Background on this error at: https://sqlalche.me/e/20/gkpj)",
+            (
+                "(psycopg.errors.NotNullViolation) null value in column"
+                f' "email" of relation "users"\n[SQL: EXECUTE add_user ({n})]\n'
+                "(Background on this error at: https://sqlalche.me/e/20/gkpj)"
+            ),
         )
         for n in (1, 2)
     ],
@@ -64,8 +78,10 @@ SAME: dict[str, list[tuple[str, str]]] = {
     "not found": [
         (
             "httpx.HTTPStatusError",
-            f"Client error '404 Not Found' for url 'https://api.example.com/o/{n}'\n"
-            "For more information check: https://developer.mozilla.org/404",
+            (
+                f"Client error '404 Not Found' for url 'https://api.example.com/o/{n}'\n"
+                "For more information check: https://developer.mozilla.org/404"
+            ),
         )
         for n in (1, "7f3a")
     ],
@@ -98,9 +114,11 @@ SAME: dict[str, list[tuple[str, str]]] = {
     "urllib3's retries": [
         (
             "requests.exceptions.ConnectionError",
-            f"HTTPSConnectionPool(host='{host}', port=443): Max retries exceeded with"
-            f" url: /v1/{n} (Caused by NewConnectionError("
-            f"'<urllib3.connection.HTTPSConnection object at 0x7f{n}0e>: Failed'))",
+            (
+                f"HTTPSConnectionPool(host='{host}', port=443): Max retries exceeded"
+                f" with url: /v1/{n} (Caused by NewConnectionError("
+                f"'<urllib3.connection.HTTPSConnection object at 0x7f{n}0e>: Failed'))"
+            ),
         )
         for host, n in [("api.example.com", 5512), ("cdn.example.com", 88)]
     ],
@@ -156,31 +174,39 @@ SAME: dict[str, list[tuple[str, str]]] = {
     "an encoding": [
         (
             "UnicodeDecodeError",
-            f"'utf-8' codec can't decode byte 0x{byte} in position {n}: invalid start"
-            " byte",
+            (
+                f"'utf-8' codec can't decode byte 0x{byte} in position {n}: invalid"
+                " start byte"
+            ),
         )
         for byte, n in [("ff", 0), ("93", 1044)]
     ],
     "no such object in S3": [
         (
             "botocore.exceptions.ClientError",
-            "An error occurred (NoSuchKey) when calling the GetObject operation: The"
-            " specified key does not exist.",
+            (
+                "An error occurred (NoSuchKey) when calling the GetObject operation:"
+                " The specified key does not exist."
+            ),
         ),
     ],
     "no right in S3": [
         (
             "botocore.exceptions.ClientError",
-            "An error occurred (AccessDenied) when calling the GetObject operation:"
-            f" User: arn:aws:iam::{n}:user/app is not authorized",
+            (
+                "An error occurred (AccessDenied) when calling the GetObject operation:"
+                f" User: arn:aws:iam::{n}:user/app is not authorized"
+            ),
         )
         for n in ("123456789012", "999999999999")
     ],
     "S3 is busy": [
         (
             "botocore.exceptions.ClientError",
-            "An error occurred (SlowDown) when calling the PutObject operation"
-            f" (reached max retries: {n}): Please reduce your request rate.",
+            (
+                "An error occurred (SlowDown) when calling the PutObject operation"
+                f" (reached max retries: {n}): Please reduce your request rate."
+            ),
         )
         for n in (2, 4)
     ],

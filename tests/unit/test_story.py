@@ -35,6 +35,7 @@ PENDING = Job(
     worker=None,
     cancel_requested_at=None,
     last_error=None,
+    fingerprint=None,
     errors=(),
     result=None,
     state=None,

@@ -132,7 +132,7 @@ def _rules(app: App) -> dict[str, ReplayState]:
         rule.task: ReplayState(
             task=rule.task, every=rule.every, limit=rule.limit, rate=rule.rate
         )
-        for rule in app.replay_rules.values()
+        for rule in app._replay_rules.values()
     }
     return own | {rule.task: rule for rule in app._portal.run(told(), "tasks list")}
 

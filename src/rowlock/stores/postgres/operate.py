@@ -87,9 +87,22 @@ async def replay(
         )
 
     done, left = await _patiently(session, ids, run, {Status.FAILED, Status.CANCELLED})
+    answers = await _replayed(session, done)
+    return Answered(
+        _answers(ids, answers, left),
+        tuple(
+            Arrival(Line(queue, priority), run_at, run_at)
+            for _, blocked_by, queue, priority, run_at in done.values()
+            if blocked_by is None
+        ),
+    )
+
+
+async def _replayed(session: Session, done: Mapping[int, Row]) -> dict[int, Answer]:
+    """Answer for the jobs that were put back, or are blocked."""
     blocked = [row[0] for row in done.values() if row[1] is not None]
     stands = await _stands(session, blocked) if blocked else {}
-    answers = {
+    return {
         job_id: Answer(job_id=job_id, done=True, status=Status.PENDING)
         if blocked_by is None
         else Answer(
@@ -100,14 +113,6 @@ async def replay(
         )
         for job_id, blocked_by, *_ in done.values()
     }
-    return Answered(
-        _answers(ids, answers, left),
-        tuple(
-            Arrival(Line(queue, priority), run_at, run_at)
-            for _, blocked_by, queue, priority, run_at in done.values()
-            if blocked_by is None
-        ),
-    )
 
 
 async def move(

@@ -37,9 +37,7 @@ class SQLiteDeadLetters:
 
     async def take_turn(self, rule: ReplayRule, *, worker: str) -> Turn:
         """Take the turn with a rule; see `DeadLetters.take_turn`."""
-        return await self._database.write(
-            partial(_take_turn, rule=rule, worker=worker)
-        )
+        return await self._database.write(partial(_take_turn, rule=rule, worker=worker))
 
     async def replayable(self, task: str, *, limit: int) -> Sequence[int]:
         """Give dead letters to replay; see `DeadLetters.replayable`."""

@@ -112,6 +112,7 @@ def _row(outcome: Outcome, end: End, now: int) -> dict[str, object]:
         "unstarted": outcome.unstarted,
         "failed": outcome.failed,
         "lost": outcome.lost,
+        "fingerprint": None if outcome.error is None else fingerprint(outcome.error),
         "unrecoverable": end.status is Status.FAILED
         and outcome.error is not None
         and outcome.error.get("unrecoverable") is True,
@@ -148,7 +149,6 @@ def _error(
         "id": job.id,
         "entry": write_json(entry),
         "last_error": in_words(error)[:LAST_ERROR],
-        "fingerprint": fingerprint(error),
     }
 
 

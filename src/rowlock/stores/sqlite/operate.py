@@ -164,10 +164,7 @@ def _note(
     entry = write_json(act)
     connection.executemany(
         SQL["add_error"],
-        [
-            {"id": job.id, "entry": entry, "last_error": None, "fingerprint": None}
-            for job in jobs
-        ],
+        [{"id": job.id, "entry": entry, "last_error": None} for job in jobs],
     )
 
 

@@ -14,9 +14,5 @@ SET
         '$[#]',
         json(:entry)
     ),
-    last_error = coalesce(:last_error, last_error),
-    fingerprint = CASE
-        WHEN status NOT IN ('succeeded', 'cancelled')
-            THEN coalesce(:fingerprint, fingerprint)
-    END
+    last_error = coalesce(:last_error, last_error)
 WHERE id = :id;

@@ -12,7 +12,9 @@ SET
     losses = losses + :lost,
     unrecoverable = :unrecoverable,
     -- Of dead letters, and of what may become one.
-    fingerprint = CASE WHEN :status IN ('pending', 'failed') THEN fingerprint END,
+    fingerprint = CASE
+        WHEN :status IN ('pending', 'failed') THEN coalesce(:fingerprint, fingerprint)
+    END,
     suspect = CASE WHEN :lost THEN 1 WHEN :unstarted THEN suspect ELSE 0 END,
     worker = CASE WHEN :status <> 'pending' THEN worker END,
     leased_until = NULL,
