@@ -44,6 +44,10 @@ OTHERS = {
     "reads all that stayed behind, where the partition of one is missing": {
         "left_days"
     },
+    "all dead letters are read from an index, as `test_dead_letters` proves": {
+        "dead_groups",
+        "replayable",
+    },
     "planned anew for each question, and reads what that leaves": {
         "search_live",
         "search_history",

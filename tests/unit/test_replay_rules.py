@@ -48,7 +48,6 @@ def up() -> bool:
         ({"rate": True}, "rate= is how many a second"),
         ({"rate": "10/s"}, "rate= is how many a second"),
     ],
-    ids=str,
 )
 def test_what_is_no_rule_is_refused_in_a_sentence(
     app: App, given: dict[str, Any], said: str
@@ -64,7 +63,7 @@ def test_an_unknown_task_is_named(app: App) -> None:
     with pytest.raises(TaskNotFound) as refused:
         app.replay_when("x", up)
 
-    assert refused.value.name == "x"
+    assert refused.value.task == "x"
 
 
 def test_a_task_has_one_rule(app: App) -> None:
@@ -77,7 +76,6 @@ def test_a_task_has_one_rule(app: App) -> None:
 @pytest.mark.parametrize(
     "probe",
     [up, bool, lambda: 1, lambda retries=3: retries, partial(max, 1, 2), object],
-    ids=repr,
 )
 def test_what_can_be_called_without_arguments_is_a_probe(
     app: App, probe: Callable[[], object]

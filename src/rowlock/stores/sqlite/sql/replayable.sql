@@ -1,6 +1,7 @@
 -- Ids of a task's dead letters that may be replayed automatically, the oldest first:
 -- not given up for good, not yet replayed so often, of one key the newest, and none
--- whose key is held (law 10). Needs rowlock_dead, and the indexes of keys. Locks nothing.
+-- whose key is held (law 10). Needs rowlock_dead and rowlock_keys. Locks
+-- nothing.
 SELECT id FROM rowlock_rows AS job INDEXED BY rowlock_dead
 WHERE status = 'failed' AND task = :task
     AND auto_replays < :most AND NOT unrecoverable
