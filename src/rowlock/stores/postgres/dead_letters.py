@@ -107,10 +107,9 @@ async def take_turn(session: Session, *, rule: ReplayRule, worker: str) -> Turn:
 
 async def replayable(session: Session, *, task: str, limit: int) -> tuple[int, ...]:
     """Give dead letters that may be replayed automatically."""
-    async with session.reading():
-        found = await session.run(
-            "replayable", task=task, most=str(MOST_REPLAYS), limit=str(limit)
-        )
+    found = await session.run(
+        "replayable", task=task, most=str(MOST_REPLAYS), limit=str(limit)
+    )
     return tuple(job_id for (job_id,) in found)
 
 
