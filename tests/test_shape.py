@@ -18,6 +18,7 @@ LONGEST_FILE = 400
 LONGEST_FUNCTION = 40
 
 LONG_FILES = {
+    "src/rowlock/_events.py": "what happens is one page to read, and its order a map",
     "src/rowlock/_store.py": "the seam and its laws are one page to read and implement",
 }
 LONG_FUNCTIONS: dict[str, str] = {}

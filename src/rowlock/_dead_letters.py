@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rowlock._events import WorkerEvent
 from rowlock._fingerprint import same_words
 from rowlock._job import JSON
 
@@ -94,22 +93,6 @@ class Probed:
     passed: bool
     error: str | None
     replayed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayProbed(WorkerEvent):
-    """
-    The probe of `App.replay_when` was asked; `replayed` is how many jobs went back.
-
-    `error` says why it didn't pass, where it raised or took too long.
-    """
-
-    name = "replay.probed"
-
-    task: str
-    passed: bool
-    replayed: int
-    error: str | None
 
 
 class Turn(NamedTuple):

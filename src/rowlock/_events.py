@@ -327,6 +327,22 @@ class TasksUnserved(WorkerEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayProbed(WorkerEvent):
+    """
+    The probe of `App.replay_when` was asked; `replayed` is how many jobs went back.
+
+    `error` says why it didn't pass, where it raised or took too long.
+    """
+
+    name = "replay.probed"
+
+    task: str
+    passed: bool
+    replayed: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEvent(Event):
     """Somebody did something to jobs; `by` says who."""
 

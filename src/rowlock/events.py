@@ -13,7 +13,6 @@ records that a handler logs.
 
 from __future__ import annotations
 
-from rowlock._dead_letters import ReplayProbed
 from rowlock._events import (
     AttemptEvent,
     AttemptFailed,
@@ -39,6 +38,7 @@ from rowlock._events import (
     OutcomeDropped,
     PauseBegan,
     PauseEnded,
+    ReplayProbed,
     ResultDropped,
     SignalSwallowed,
     StoreAway,

@@ -52,8 +52,9 @@ def up() -> bool:
 def test_what_is_no_rule_is_refused_in_a_sentence(
     app: App, given: dict[str, Any], said: str
 ) -> None:
+    whole: dict[str, Any] = {"task": "send_receipt", "probe": up, **given}
     with pytest.raises(RowlockError) as refused:
-        app.replay_when(**({"task": "send_receipt", "probe": up} | given))
+        app.replay_when(**whole)
 
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -143,14 +144,18 @@ async def test_of_two_workers_one_asks_in_each_turn(
     async with App(database_url, clock=clock) as other_app:
         other = Shop(other_app)
         for each, name in ((shop, "one"), (other, "other")):
-            each.app.replay_when("send", lambda name=name: asked.append(name), every=1)
+            each.app.replay_when("send", partial(asked.append, name), every=1)
         async with shop.app.worker(), other.app.worker():
             for turn in range(1, 4):
-                await eventually(lambda turn=turn: len(asked) >= turn)  # type: ignore[misc]  # as it is now
+                await eventually(partial(has, asked, turn))
                 # Both workers look again after a second of their own time.
                 await asyncio.sleep(1.3)
                 assert len(asked) == turn
                 clock.advance(1)
+
+
+def has(asked: list[str], count: int) -> bool:
+    return len(asked) >= count
 
 
 async def test_the_turn_of_a_worker_that_was_killed_is_anothers(

@@ -15,9 +15,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowlock._dead_letters import Probed, ReplayProbed, ReplayRule
+from rowlock._dead_letters import Probed, ReplayRule
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
-from rowlock._events import JobsReplayed
+from rowlock._events import JobsReplayed, ReplayProbed
 from rowlock._worker.probe import Probes
 
 if TYPE_CHECKING:
