@@ -73,7 +73,7 @@ async def replay(
     With `most` it is an automatic replay of dead letters, which is counted.
     """
     act = rows.to_json({"event": "replay", "by": by})
-    places = {job_id: place for place, job_id in reversed(list(enumerate(ids)))}
+    places = {job_id: place for place, job_id in enumerate(dict.fromkeys(ids))}
 
     async def run(chosen: Sequence[int]) -> Sequence[Row]:
         return await session.run(

@@ -54,7 +54,7 @@ def replay(
     With `most` it is an automatic replay of dead letters, which is counted.
     """
     jobs = find(connection, ids)
-    places = {job_id: place for place, job_id in reversed(list(enumerate(ids)))}
+    places = {job_id: place for place, job_id in enumerate(dict.fromkeys(ids))}
     done: dict[int, Answer] = {}
     replayed = []
     # The newest first: it then holds its key against the others.

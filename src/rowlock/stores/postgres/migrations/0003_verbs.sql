@@ -44,6 +44,7 @@ BEGIN
             CASE status WHEN 'pending' THEN greatest(moment, started_at) END,
         cancel_requested_at =
             CASE status WHEN 'running' THEN moment ELSE cancel_requested_at END,
+        fingerprint = CASE status WHEN 'running' THEN fingerprint END,
         errors = {schema}.noted(errors, jsonb_build_object(
             'event', 'cancel', 'by', session_user, 'at', {schema}.iso(moment)
         )),
