@@ -12,6 +12,7 @@ import asyncio
 import click
 
 from benchmarks import drain as drain_benchmark
+from benchmarks import launch as launch_benchmark
 from benchmarks import pickup as pickup_benchmark
 from benchmarks.databases import place
 
@@ -53,6 +54,13 @@ def pickup(store: str, url: str | None, jobs: int) -> None:
     """Tell how long an idle worker takes to begin a job of another process."""
     with place(store, url) as found:
         asyncio.run(pickup_benchmark.run(found, jobs=jobs))
+
+
+@main.command()
+@click.option("--runs", type=int, default=15, help="Runs a program; medians are told.")
+def launch(runs: int) -> None:
+    """Tell what an import, the help, and a process that enqueues cost to start."""
+    launch_benchmark.run(runs=runs)
 
 
 main(prog_name="python -m benchmarks")

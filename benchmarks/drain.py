@@ -16,7 +16,7 @@ from statistics import median
 import click
 
 from benchmarks.databases import Place
-from rowlock._events import AttemptSucceeded, Event
+from rowlock.events import AttemptSucceeded, Event
 
 DEFAULT_CONCURRENCY = 5
 # Tried in turn; the fastest is told as the best setting.

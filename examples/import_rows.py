@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from rowlock import App, Snooze, current_attempt
+from rowlock import App, current_attempt
 
 CHUNK = 1000
 TABLE = "CREATE TABLE IF NOT EXISTS customers (number INTEGER PRIMARY KEY, name TEXT)"
@@ -45,9 +45,8 @@ def import_rows(file: str, total: int) -> int:
                 raise ConnectionError("the network is gone")
             attempt.checkpoint_sync({"rows": done})
             attempt.progress(done / total, f"row {done} of {total}")
-            if attempt.cancelled:
-                # A cancel, or a worker that stops. To return would be to succeed.
-                raise Snooze(0)
+            # A cancel, or a worker that stops. To return would be to succeed.
+            attempt.cancelled.raise_if_set()
     return done - first
 
 

@@ -38,8 +38,6 @@ def place_order(connection: sqlite3.Connection, item: str, stock: int) -> int | 
 
 def main() -> None:
     """Place two orders, of which one is rolled back, and look at the jobs."""
-    # Rowlock's tables are made by a connection of its own, before your transaction.
-    app.open_sync()
     with closing(sqlite3.connect("orders.db")) as connection:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)"

@@ -40,6 +40,25 @@ def rowlock_url(pytestconfig: pytest.Config) -> Iterator[str]:
 
 
 @pytest.fixture
+def rowlock_database(pytestconfig: pytest.Config) -> str:
+    """
+    That database as your own driver takes it, as in psycopg.connect(rowlock_database).
+
+    The jobs of a test are in a schema of it which `rowlock_url` names, in a way that
+    only Rowlock reads.
+    """
+    url = pytestconfig.getini("rowlock_database")
+    if url.startswith("sqlite:"):
+        pytest.fail(
+            "The jobs of this test are in memory, where no other connection reaches"
+            " them: say rowlock_database = a Postgres URL, or put the app on a file"
+            " in tmp_path by isolated().",
+            pytrace=False,
+        )
+    return str(url)
+
+
+@pytest.fixture
 def rowlock_clock() -> FakeClock:
     """A clock that stands at the start of the test until it is moved."""
     from rowlock.testing import FakeClock  # noqa: PLC0415 - when it is used

@@ -42,6 +42,7 @@ class Settings:
     queues: Sequence[str] | None
     lease: float
     shutdown_timeout: float
+    safety_interval: float
 
 
 class RecordedStore:
@@ -98,7 +99,9 @@ def serve(register: Register) -> None:
 
 async def _serve(register: Register, settings: Settings) -> int:
     journal = Journal(Path(settings.folder), settings.label)
-    app = App(settings.url, lease=settings.lease)
+    app = App(
+        settings.url, lease=settings.lease, safety_interval=settings.safety_interval
+    )
     app._store = cast("Store", RecordedStore(app._store, journal))
     app.listen(lambda event: journal.record(event.name, **asdict(event)))
     register(app, journal)

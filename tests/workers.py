@@ -79,6 +79,13 @@ class WorkerProcess:
         """Let it go on with SIGCONT."""
         self._signal(signal.SIGCONT)
 
+    def has_died(self) -> bool:
+        """Tell whether it has ended by itself, as a poisonous job makes it."""
+        if self._process.poll() is None:
+            return False
+        self._is_ours = False
+        return True
+
     def told(self) -> str:
         """Read the end of its log."""
         return self.log.read_text()[-LOG_SHOWN:]
@@ -119,6 +126,7 @@ class Workers:
         queues: Sequence[str] | None = None,
         lease: float = LEASE_S,
         shutdown_timeout: float = 15,
+        safety_interval: float = 30,
     ) -> WorkerProcess:
         """Start one, and wait until it claims."""
         process = self.launch(
@@ -128,6 +136,7 @@ class Workers:
             queues=queues,
             lease=lease,
             shutdown_timeout=shutdown_timeout,
+            safety_interval=safety_interval,
         )
         await self.until("worker.started", process=process.name, within=START_S)
         return process
@@ -141,6 +150,7 @@ class Workers:
         queues: Sequence[str] | None = None,
         lease: float = LEASE_S,
         shutdown_timeout: float = 15,
+        safety_interval: float = 30,
     ) -> WorkerProcess:
         """Start one, and don't wait for it."""
         process = WorkerProcess(
@@ -153,6 +163,7 @@ class Workers:
                 queues=queues,
                 lease=lease,
                 shutdown_timeout=shutdown_timeout,
+                safety_interval=safety_interval,
             ),
         )
         self._processes.append(process)

@@ -6,8 +6,21 @@ Everything public is named here, and nothing else is.
 
 from __future__ import annotations
 
+from rowlock._answers import (
+    Answer,
+    Page,
+    Pause,
+    QueueStats,
+    Retention,
+    Stats,
+    TaskInfo,
+    TaskStats,
+    Why,
+    WorkerInfo,
+)
 from rowlock._app import App
-from rowlock._attempt import Attempt, Cancelled, current_attempt
+from rowlock._attempt import Attempt, current_attempt
+from rowlock._cancelled import Cancelled
 from rowlock._dead_letters import DeadGroup
 from rowlock._errors import (
     ClaimLost,
@@ -26,27 +39,18 @@ from rowlock._errors import (
     UsageError,
     WrongConnection,
 )
+from rowlock._filter import Between, Filter
 from rowlock._job import Job, NewJob, Status
 from rowlock._retry import Backoff
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
-from rowlock._store import (
-    Answer,
-    Filter,
-    Page,
-    Pause,
-    QueueStats,
-    Retention,
-    Stats,
-    TaskStats,
-    WorkerInfo,
-)
-from rowlock._task import Task
+from rowlock._task import KeyedTask, Task
 
 __all__ = [
     "Answer",
     "App",
     "Attempt",
     "Backoff",
+    "Between",
     "Cancelled",
     "ClaimLost",
     "ConfigError",
@@ -57,6 +61,7 @@ __all__ = [
     "Job",
     "JobNotFound",
     "JobUnfinished",
+    "KeyedTask",
     "NewJob",
     "OutcomeUnknown",
     "Page",
@@ -74,10 +79,12 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "Task",
+    "TaskInfo",
     "TaskNotFound",
     "TaskStats",
     "Unrecoverable",
     "UsageError",
+    "Why",
     "WorkerInfo",
     "WrongConnection",
     "current_attempt",

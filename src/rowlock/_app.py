@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rowlock import stores
+from rowlock._answers import Retention
 from rowlock._awaited import Call, mark_coroutine_function
 from rowlock._clock import Clock, SystemClock
-from rowlock._codec import MAX_PAYLOAD
 from rowlock._dead_letters import ReplayRule
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
@@ -29,17 +29,17 @@ from rowlock._options import (
     check_names,
     check_timeout,
 )
+from rowlock._pauses import Pauses
+from rowlock._payload import MAX_PAYLOAD
 from rowlock._reading import Reading
-from rowlock._register import Register
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
-from rowlock._store import Retention, Store
-from rowlock._sync import Portal
-from rowlock._task import Door, Task
+from rowlock._task import Door, KeyedTask, Task
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from rowlock._store import Store
     from rowlock._worker.worker import Worker
 
 DEFAULT_URL = "sqlite:///rowlock.db"
@@ -51,7 +51,7 @@ DEFAULT_SAFETY_INTERVAL = 30.0
 Inline: TypeAlias = Callable[[Sequence[NewJob], Sequence[int | None]], Awaitable[None]]
 
 
-class App(Registry, Reading, Operations):
+class App(Registry, Reading, Operations, Pauses):
     """
     Tasks, and the store where their jobs live.
 
@@ -100,15 +100,24 @@ class App(Registry, Reading, Operations):
         self._extensions = Extensions()
         self._clock: Clock = clock or SystemClock()
         # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
-        where = default_url() if url is None else url
-        self._store: Store = stores.connect(where, clock=self._clock)
+        self._connect(default_url() if url is None else url)
+        # What `rowlock.testing.inline` does with jobs that were enqueued.
+        self._inline: Inline | None = None
+        self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
+
+    def _connect(self, url: str) -> None:
+        from rowlock._register import Register
+        from rowlock._sync import Portal
+
+        self._store: Store = stores.connect(url, clock=self._clock)
         self._portal = Portal()
         self._register = Register(
             self._store, self.tasks, self.max_payload, self._clock
         )
-        # What `rowlock.testing.inline` does with jobs that were enqueued.
-        self._inline: Inline | None = None
-        self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
+        # Not when they are defined: the mark of Python 3.11 is asyncio's.
+        mark_coroutine_function(App.enqueue_many)
+        mark_coroutine_function(KeyedTask.enqueue)
+        mark_coroutine_function(Task.enqueue)
 
     def __repr__(self) -> str:
         return f"<App {self.url}>"
@@ -266,7 +275,8 @@ class App(Registry, Reading, Operations):
             return []
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
-        self._portal.wait(self.open())
+        if not self._store.lent.keeps_out(connection):
+            self._portal.wait(self.open())
         return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
@@ -274,9 +284,6 @@ class App(Registry, Reading, Operations):
     async def open(self) -> None:
         """
         Connect now instead of at the first call; a second time does nothing.
-
-        Before a transaction of your own on a database that Rowlock has never used: the
-        tables are made by another connection, which your lock would keep out.
 
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())
@@ -346,8 +353,8 @@ class App(Registry, Reading, Operations):
             ...         pass
             >>> asyncio.run(main())
         """
-        from rowlock._worker.settings import Settings  # noqa: PLC0415 - a layer above
-        from rowlock._worker.worker import Worker  # noqa: PLC0415 - the same
+        from rowlock._worker.settings import Settings
+        from rowlock._worker.worker import Worker
 
         settings = Settings(
             store=self._store,
@@ -373,9 +380,6 @@ class App(Registry, Reading, Operations):
         for event in enqueued(jobs, ids):
             self._extensions.emit(event)
         return list(ids)
-
-
-mark_coroutine_function(App.enqueue_many)
 
 
 def default_url() -> str:

@@ -7,112 +7,21 @@ functions; it works in async handlers, in threads, and in what they call.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import threading
-from collections.abc import Generator
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
-from rowlock._codec import encode_json, storable
+from rowlock._cancelled import Cancelled
 from rowlock._errors import ClaimLost, UsageError
 from rowlock._job import ClaimKey, NewJob, check_jobs
+from rowlock._payload import storable
 from rowlock._signals import Made, watch
-from rowlock._sync import refuse_on_a_loop
 
 LONGEST_NOTE = 200
 # A sum of shares may come to a little more than its whole.
 _ROUNDING = 1e-9
-
-Reason: TypeAlias = Literal["cancel", "timeout", "shutdown", "lost"]
-
-
-class Cancelled:
-    """
-    A signal that this attempt should stop, with the reason.
-
-    Threads wait on it (`wait(timeout)`) or look (`is_set()`, or just `if`); async code
-    awaits it. An async handler is cancelled as well. `reason` is `cancel` (somebody
-    asked), `timeout`, `shutdown` or `lost` (another worker may have the job), None
-    until set.
-
-        >>> cancelled = Cancelled()
-        >>> cancelled.set("shutdown")
-        >>> if cancelled:
-        ...     print(cancelled.reason)
-        shutdown
-    """
-
-    __slots__ = ("_event", "_waiters", "reason")
-
-    def __init__(self) -> None:
-        self.reason: Reason | None = None
-        # Made for the first thread that waits: most attempts have none, and it costs
-        # as much as all else of one.
-        self._event: threading.Event | None = None
-        self._waiters: list[
-            tuple[asyncio.AbstractEventLoop, asyncio.Future[Reason]]
-        ] = []
-
-    def is_set(self) -> bool:
-        """Tell whether the attempt should stop."""
-        return self.reason is not None
-
-    def __bool__(self) -> bool:
-        # `if attempt.cancelled` would be true from the start otherwise, and a handler
-        # that asks so would end as soon as it began.
-        return self.is_set()
-
-    def __repr__(self) -> str:
-        return f"<Cancelled: {self.reason or 'not set'}>"
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block this thread until it is set or `timeout` seconds passed; tell which."""
-        with _making:
-            if self._event is None:
-                self._event = threading.Event()
-        # Set between the two: nobody else would tell us.
-        return self.is_set() or self._event.wait(timeout)
-
-    def __await__(self) -> Generator[object, None, Reason]:
-        """Wait in async code; returns the reason."""
-        if self.reason is not None:
-            return self.reason
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Reason] = loop.create_future()
-        waiter = (loop, future)
-        self._waiters.append(waiter)
-        try:
-            # Set between the first look and the append: nobody else would tell us.
-            if self.reason is not None:
-                return self.reason
-            return (yield from future)
-        finally:
-            self._waiters.remove(waiter)
-
-    def set(self, reason: Reason) -> None:
-        """Set it; the first reason stays."""
-        if self.reason is not None:
-            return
-        self.reason = reason
-        if self._event is not None:
-            self._event.set()
-        for loop, future in tuple(self._waiters):
-            # A loop that a thread had to itself may just have closed.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_resolve, future, reason)
-
-
-# Two threads that begin to wait at once wait on the same event.
-_making = threading.Lock()
-
-
-def _resolve(future: asyncio.Future[Reason], reason: Reason) -> None:
-    if not future.done():
-        future.set_result(reason)
 
 
 class Desk(Protocol):
@@ -223,7 +132,7 @@ class Attempt:
             >>> asyncio.run(main())
             goes on after page 7
         """
-        state = encode_json(data, limit=self._max_payload)
+        state = self._written(data)
         self._saved(state, held=await self._desk.checkpoint(self._key, state))
 
     def checkpoint_sync(self, data: object) -> None:
@@ -245,8 +154,10 @@ class Attempt:
             >>> asyncio.run(main())
             {'page': 7}
         """
+        from rowlock._sync import refuse_on_a_loop
+
         refuse_on_a_loop("attempt.checkpoint")
-        state = encode_json(data, limit=self._max_payload)
+        state = self._written(data)
         self._saved(state, held=self._desk.checkpoint_sync(self._key, state))
 
     def progress(self, fraction: float, note: str | None = None) -> None:
@@ -300,6 +211,11 @@ class Attempt:
             ['ship', 'pack']
         """
         self._spawned.extend(check_jobs((job, *more), "attempt.spawn"))
+
+    def _written(self, data: object) -> str:
+        from rowlock._codec import encode_json
+
+        return encode_json(data, limit=self._max_payload)
 
     def _saved(self, state: str, *, held: bool) -> None:
         if not held:

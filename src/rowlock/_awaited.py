@@ -7,7 +7,6 @@ of it, in words that name no task. Here the call itself notices, and says what t
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import sys
@@ -95,5 +94,7 @@ def mark_coroutine_function(function: Callable[..., object]) -> None:
     if sys.version_info >= (3, 12):
         inspect.markcoroutinefunction(function)
     else:
+        import asyncio
+
         mark = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined] # noqa: SLF001 - as 3.12 does
         function._is_coroutine = mark  # type: ignore[attr-defined]  # noqa: SLF001

@@ -16,7 +16,7 @@ from rowlock._fingerprint import same_words
 from rowlock._job import JSON
 
 if TYPE_CHECKING:
-    from rowlock._store import Answer
+    from rowlock._answers import Answer
 
 # How often a job is replayed automatically, at most: what dies a third time of the same
 # thing wants a person.

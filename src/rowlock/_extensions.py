@@ -9,21 +9,25 @@ written with the outcome. So they can't overlap.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rowlock._attempt import Attempt
-from rowlock._events import Event, JobDuplicate, JobEnqueued, logger
 from rowlock._job import Claim, Ending, NewJob, Outcome, check_jobs
 from rowlock._log import log
-from rowlock._outcome import in_words
 
-Listener: TypeAlias = Callable[[Event], None]
+if TYPE_CHECKING:
+    from rowlock._events import Event
+
+Listener: TypeAlias = "Callable[[Event], None]"
 Around: TypeAlias = Callable[[Attempt], AbstractAsyncContextManager[object]]
 Follower: TypeAlias = Callable[[Ending], Iterable[NewJob]]
 
 T = TypeVar("T")
+
+logger = logging.getLogger("rowlock")
 
 
 class Extensions:
@@ -65,7 +69,7 @@ class Extensions:
         for listener in tuple(self._listeners):
             try:
                 listener(event)
-            except Exception:  # noqa: BLE001 - logged
+            except Exception:
                 logger.exception("The listener %r failed on %s.", listener, event.name)
 
     def followed(self, claim: Claim, outcome: Outcome) -> Outcome:
@@ -81,6 +85,8 @@ class Extensions:
 
 def enqueued(jobs: Sequence[NewJob], ids: Sequence[int | None]) -> list[Event]:
     """Say which jobs were enqueued, and which are duplicates."""
+    from rowlock._events import JobDuplicate, JobEnqueued
+
     # Those that an outcome spawned have no ids where the answer to its write was lost.
     return [
         JobDuplicate(
@@ -104,6 +110,8 @@ def _add(those: list[T], one: T) -> Callable[[], None]:
 
 
 def _ending(claim: Claim, outcome: Outcome) -> Ending:
+    from rowlock._outcome import in_words
+
     return Ending(
         job_id=claim.job_id,
         task=claim.task,
@@ -121,7 +129,7 @@ def _asked(follower: Follower, ending: Ending) -> Sequence[NewJob]:
     # An outcome must not be lost because of what would have followed it.
     try:
         return check_jobs(follower(ending), "follow")
-    except Exception:  # noqa: BLE001 - logged
+    except Exception:
         logger.exception(
             "Nothing follows job %d: %r has failed.", ending.job_id, follower
         )

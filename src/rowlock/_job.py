@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from rowlock._errors import UsageError
 
@@ -36,6 +36,11 @@ class Status(StrEnum):
     def is_final(self) -> bool:
         """Whether a job stays so until somebody replays, deletes or prunes it."""
         return self not in (Status.PENDING, Status.RUNNING)
+
+
+StatusLike: TypeAlias = (
+    Status | Literal["pending", "running", "succeeded", "failed", "cancelled"]
+)
 
 
 def check_status(value: object) -> Status:
@@ -238,7 +243,8 @@ class Job:
 
     `payload`, `result`, `state` and `meta` are decoded JSON; the first three are left
     out of its repr, which ends up in logs. `errors` holds the last
-    ten failures, losses and operators' acts, oldest first. Instants are in UTC.
+    ten failures, losses and operators' acts, oldest first; `last_error` is the last
+    there was, also of a job that succeeded afterwards. Instants are in UTC.
     `timeout` is in seconds; it and `backoff` are None where the task's own count.
     `fingerprint` is the same of all jobs with the same kind of last error, and is None
     of those that succeeded or were cancelled.

@@ -1,7 +1,8 @@
 """
 The log: a listener that writes events, and a filter that names the attempt.
 
-The library installs no handler and no filter; the command line does.
+The library installs no filter, and no handler that writes where any is configured; the
+command line does.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rowlock._attempt import the_attempt
 from rowlock._durations import iso
-from rowlock._events import Event
+
+if TYPE_CHECKING:
+    from rowlock._events import Event
 
 # More ids than these are counted on a line; a record's fields have all.
 MOST_SHOWN = 10
@@ -50,6 +54,33 @@ def attempt_fields() -> Mapping[str, object]:
         "queue": attempt.queue,
         "attempt": attempt.number,
     }
+
+
+class Unheard(logging.Handler):
+    """
+    Stands in where a program has configured no logging: events aren't written then.
+
+    Python would write the bare text of warnings to stderr, among what the program
+    prints there. An error that is no event is a mistake in the program or a breakdown,
+    and is written so, as asyncio's are: it is all that anybody would ever see of it.
+    The command line, whose stderr is our own, has warnings written as well.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record that is no event, where nobody else hears it."""
+        last = logging.lastResort
+        if hasattr(record, "rowlock") or last is None:
+            return
+        at: logging.Logger | None = logging.getLogger(record.name)
+        while at is not None:
+            if any(handler is not self for handler in at.handlers):
+                return
+            at = at.parent if at.propagate else None
+        last.handle(record)
+
+
+UNHEARD = Unheard(logging.ERROR)
+logging.getLogger("rowlock").addHandler(UNHEARD)
 
 
 class AttemptFilter(logging.Filter):

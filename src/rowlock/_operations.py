@@ -1,5 +1,5 @@
 """
-What an operator does to jobs, from Python: cancel, replay, move, delete, pause, resume.
+What an operator does to jobs, from Python: cancel, replay, move, delete.
 
 Verbs on many jobs answer per id, and go in steps so that none holds the store up; each
 step is told as an event.
@@ -7,36 +7,40 @@ step is told as an event.
 
 from __future__ import annotations
 
-import getpass
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from rowlock._codec import storable
+from rowlock._answers import Answer
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._events import (
-    Event,
-    JobsCancelled,
-    JobsDeleted,
-    JobsMoved,
-    JobsReplayed,
-    PauseBegan,
-    PauseEnded,
-)
 from rowlock._extensions import Extensions
+from rowlock._filter import PAYLOADS_LOOKED_AT, Filter
 from rowlock._job import Status, check_id
+from rowlock._operator import who
 from rowlock._options import check_name, check_priority
-from rowlock._store import Answer, Filter, Pause, Store
-from rowlock._sync import Portal
-from rowlock._task import Task, check_task
+from rowlock._pace import Pace, check_pace, step_of
+
+if TYPE_CHECKING:
+    from rowlock._events import Event
+    from rowlock._events.operators import JobsReplayed
+    from rowlock._store import Store
+    from rowlock._sync import Portal
+
+_log = logging.getLogger("rowlock")
 
 Where: TypeAlias = int | Iterable[int] | Filter
 
 # How many jobs one transaction changes, and how many ids one read gives.
 STEP = 1000
 LARGEST_SEARCH = 20_000
+
+CUT = (
+    f"Payloads were looked at in the newest {PAYLOADS_LOOKED_AT:,} of the jobs that fit"
+    " otherwise, and there are more: narrow the filter to get at older ones."
+)
 
 
 class Operations:
@@ -61,12 +65,14 @@ class Operations:
             >>> [str(answer) for answer in asyncio.run(App("sqlite://").cancel(17))]
             ['not found']
         """
-        who = _who(by)
+        from rowlock._events.operators import JobsCancelled
+
+        operator = who(by)
         return await self._each(
             where,
-            partial(self._store.cancel, by=who),
+            partial(self._store.cancel, by=operator),
             told=lambda done: JobsCancelled(
-                by=who,
+                by=operator,
                 ids=_ids(a for a in done if a.status is not Status.RUNNING),
                 asked=_ids(a for a in done if a.status is Status.RUNNING),
             ),
@@ -82,26 +88,68 @@ class Operations:
         """
         return self._portal.run(self.cancel(where, by=by), "app.cancel")
 
-    async def replay(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+    async def replay(
+        self,
+        where: Where,
+        *,
+        rate: float | None = None,
+        spread: float | timedelta | None = None,
+        delay: float | timedelta = 0,
+        queue: str | None = None,
+        by: str | None = None,
+    ) -> Sequence[Answer]:
         """
         Run dead letters and cancelled jobs again, with their failures forgotten.
 
         Answers as `cancel` does. Of several with one idempotency key the newest goes,
         and none whose key an unfinished job holds (`blocked by 17`).
 
-            >>> import asyncio
-            >>> from rowlock import App
-            >>> [str(answer) for answer in asyncio.run(App("sqlite://").replay(17))]
-            ['not found']
-        """
-        who = _who(by)
-        return await self._each(
-            where,
-            partial(self._store.replay, by=who),
-            told=lambda done: JobsReplayed(by=who, ids=_ids(done)),
-        )
+        With `rate` they are due at most so many a second, with `spread` over that
+        time, the oldest first, and the first after `delay`; nothing has to keep
+        running for it. Where it is stopped half way, the same call goes on with the
+        others. `queue` is where they are to run, as in a queue with few workers.
 
-    def replay_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+            >>> import asyncio
+            >>> from rowlock import App, Filter
+            >>> app = App("sqlite://")
+            >>> asyncio.run(app.replay(Filter(task="send_receipt"), rate=50))
+            []
+        """
+        operator, first = who(by), to_delay(delay, "delay=")
+        to_queue = None if queue is None else check_name(queue, "queue=")
+        pace = check_pace(rate, spread)
+        verb = partial(self._store.replay, by=operator, queue=to_queue)
+        told = partial(_replayed, by=operator, to_queue=to_queue)
+        if pace == (None, None):
+            return await self._each(where, partial(verb, delay=first), told=told)
+
+        if not isinstance(where, Filter):
+            where = [check_id(job_id) for job_id in _each_of(where)]
+        ids = await self._newest_first(where)
+        slots = Pace(len(ids), step_of(*pace, len(ids)), first)
+
+        async def paced(step: Sequence[int]) -> Sequence[Answer]:
+            # The newest go first, as each holds its key against older ones, and are due
+            # last: what a call leaves that is stopped is due before them.
+            due = slots.take(len(step))
+            return (await verb(step[::-1], delay=due, pace=slots.step))[::-1]
+
+        answers = await self._each(ids, paced, told=told)
+        if isinstance(where, Filter):
+            return answers
+        by_id = {answer.job_id: answer for answer in answers}
+        return [by_id[job_id] for job_id in where]
+
+    def replay_sync(
+        self,
+        where: Where,
+        *,
+        rate: float | None = None,
+        spread: float | timedelta | None = None,
+        delay: float | timedelta = 0,
+        queue: str | None = None,
+        by: str | None = None,
+    ) -> Sequence[Answer]:
         """
         Do what `replay` does, from synchronous code.
 
@@ -109,7 +157,10 @@ class Operations:
             >>> [str(answer) for answer in App("sqlite://").replay_sync(17)]
             ['not found']
         """
-        return self._portal.run(self.replay(where, by=by), "app.replay")
+        call = self.replay(
+            where, rate=rate, spread=spread, delay=delay, queue=queue, by=by
+        )
+        return self._portal.run(call, "app.replay")
 
     async def move(
         self,
@@ -137,7 +188,9 @@ class Operations:
             >>> [str(answer) for answer in app.move_sync(job_id, delay=0)]
             ['done']
         """
-        who = _who(by)
+        from rowlock._events.operators import JobsMoved
+
+        operator = who(by)
         if queue is None and priority is None and delay is None:
             msg = "move() changes nothing: give queue=, priority= or delay=."
             raise UsageError(msg)
@@ -147,9 +200,11 @@ class Operations:
 
         return await self._each(
             where,
-            partial(self._store.move, by=who, queue=to_queue, priority=to, delay=after),
+            partial(
+                self._store.move, by=operator, queue=to_queue, priority=to, delay=after
+            ),
             told=lambda done: JobsMoved(
-                by=who,
+                by=operator,
                 ids=_ids(done),
                 to_queue=to_queue,
                 priority=to,
@@ -193,11 +248,13 @@ class Operations:
             >>> [str(answer) for answer in app.delete_sync(job_id)]
             ['done']
         """
-        who = _who(by)
+        from rowlock._events.operators import JobsDeleted
+
+        operator = who(by)
         return await self._each(
             where,
             self._store.delete,
-            told=lambda done: JobsDeleted(by=who, ids=_ids(done)),
+            told=lambda done: JobsDeleted(by=operator, ids=_ids(done)),
         )
 
     def delete_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
@@ -209,105 +266,6 @@ class Operations:
             ['not found']
         """
         return self._portal.run(self.delete(where, by=by), "app.delete")
-
-    async def pause(
-        self,
-        *,
-        queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
-        for_: float | timedelta | None = None,
-        reason: str | None = None,
-        by: str | None = None,
-    ) -> None:
-        """
-        Claim no more jobs of a queue, or of a task: give one of the two.
-
-        What runs goes on. It ends with `resume`, or after `for_`, in seconds or a
-        `timedelta` from the store's now. A second pause replaces the first.
-
-        Raises:
-            UsageError: neither or both are given.
-
-            >>> from rowlock import App
-            >>> app = App("sqlite://")
-            >>> app.pause_sync(queue="mail", for_=3600, reason="the provider is down")
-            >>> [pause.reason for pause in app.stats_sync().pauses]
-            ['the provider is down']
-        """
-        who, span = _who(by), None if for_ is None else to_delay(for_, "for_=")
-        paused = _pause(queue, task, reason=reason, by=who)
-        await self._store.open()
-        await self._store.pause(paused, for_=span)
-        self._extensions.emit(
-            PauseBegan(
-                by=who,
-                queue=paused.queue,
-                task=paused.task,
-                for_s=None if span is None else span.total_seconds(),
-                reason=paused.reason,
-            )
-        )
-
-    def pause_sync(
-        self,
-        *,
-        queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
-        for_: float | timedelta | None = None,
-        reason: str | None = None,
-        by: str | None = None,
-    ) -> None:
-        """
-        Do what `pause` does, from synchronous code.
-
-            >>> from rowlock import App
-            >>> App("sqlite://").pause_sync(task="send_receipt")
-        """
-        call = self.pause(queue=queue, task=task, for_=for_, reason=reason, by=by)
-        self._portal.run(call, "app.pause")
-
-    async def resume(
-        self,
-        *,
-        queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
-        by: str | None = None,
-    ) -> bool:
-        """
-        Claim jobs of a queue, or of a task, again; False: it wasn't paused.
-
-            >>> from rowlock import App
-            >>> app = App("sqlite://")
-            >>> app.pause_sync(queue="mail")
-            >>> app.resume_sync(queue="mail"), app.resume_sync(queue="mail")
-            (True, False)
-        """
-        who = _who(by)
-        paused = _pause(queue, task, reason=None, by=who)
-        await self._store.open()
-        was_paused = await self._store.pause(paused, resume=True)
-        if was_paused:
-            self._extensions.emit(
-                PauseEnded(by=who, queue=paused.queue, task=paused.task)
-            )
-        return was_paused
-
-    def resume_sync(
-        self,
-        *,
-        queue: str | None = None,
-        task: str | Task[..., Any] | None = None,
-        by: str | None = None,
-    ) -> bool:
-        """
-        Do what `resume` does, from synchronous code.
-
-            >>> from rowlock import App
-            >>> App("sqlite://").resume_sync(queue="mail")
-            False
-        """
-        call = self.resume(queue=queue, task=task, by=by)
-        return self._portal.run(call, "app.resume")
 
     async def _each(
         self,
@@ -326,6 +284,11 @@ class Operations:
             answers.extend(step)
         return answers
 
+    async def _newest_first(self, where: Where) -> list[int]:
+        await self._store.open()
+        found = {job_id async for ids in self._steps(where) for job_id in ids}
+        return sorted(found, reverse=True)
+
     async def _steps(self, where: Where) -> AsyncIterator[Sequence[int]]:
         if not isinstance(where, Filter):
             # All of them before the first is touched.
@@ -333,16 +296,21 @@ class Operations:
             for start in range(0, len(ids), STEP):
                 yield ids[start : start + STEP]
             return
-        if where == Filter():
-            msg = "An empty Filter() fits every job: say which jobs are meant."
+        if where.is_empty:
+            msg = (
+                "An empty Filter() fits every job: say which jobs are meant, or"
+                " Filter(all=True)."
+            )
             raise UsageError(msg)
         after = None
-        while found := await self._store.search(
-            where, after=after, limit=LARGEST_SEARCH
-        ):
-            for start in range(0, len(found), STEP):
-                yield found[start : start + STEP]
-            after = found[-1]
+        while (
+            found := await self._store.search(where, after=after, limit=LARGEST_SEARCH)
+        ).ids:
+            if found.is_cut and after is None:
+                _log.warning(CUT)
+            for start in range(0, len(found.ids), STEP):
+                yield found.ids[start : start + STEP]
+            after = found.ids[-1]
 
 
 def _each_of(where: int | Iterable[int]) -> Iterable[object]:
@@ -352,37 +320,11 @@ def _each_of(where: int | Iterable[int]) -> Iterable[object]:
     return [where]
 
 
+def _replayed(done: Sequence[Answer], *, by: str, to_queue: str | None) -> JobsReplayed:
+    from rowlock._events.operators import JobsReplayed
+
+    return JobsReplayed(by=by, ids=_ids(done), to_queue=to_queue)
+
+
 def _ids(answers: Iterable[Answer]) -> tuple[int, ...]:
     return tuple(answer.job_id for answer in answers)
-
-
-def _pause(
-    queue: str | None,
-    task: str | Task[..., Any] | None,
-    *,
-    reason: str | None,
-    by: str,
-) -> Pause:
-    if (queue is None) == (task is None):
-        msg = (
-            "A pause is of a queue or of a task: give exactly one of queue= and task=."
-        )
-        raise UsageError(msg)
-    return Pause(
-        queue=None if queue is None else check_name(queue, "queue="),
-        task=None if task is None else check_task(task),
-        reason=None if reason is None else check_name(reason, "reason="),
-        by=by,
-    )
-
-
-def _who(by: str | None) -> str:
-    return current_user() if by is None else check_name(by, "by=")
-
-
-def current_user() -> str:
-    """Name who runs this process, for the story of a job."""
-    try:
-        return storable(getpass.getuser())
-    except (KeyError, OSError, ImportError):  # a container's user may have no name
-        return "unknown"

@@ -48,7 +48,7 @@ class JobOptions:
 
 
 class JobOptionsDict(TypedDict, total=False):
-    """The keywords of `Task.options`."""
+    """The keywords of `Task.options` but `idempotency_key`, which changes its type."""
 
     queue: str | None
     priority: int | None
@@ -58,7 +58,6 @@ class JobOptionsDict(TypedDict, total=False):
     max_attempts: int | None
     timeout: float | timedelta | None
     backoff: BackoffLike | None
-    idempotency_key: str | None
     connection: object | None
 
 

@@ -115,8 +115,9 @@ def _lost_error(claim: Claim) -> Mapping[str, JSON]:
         else "was lost: its process died, or it was out of reach for longer than the"
         " lease"
     )
+    beside = ". It ran nothing else." if claim.alone else ""
     return {
         "type": "WorkerLost",
-        "message": f"worker {claim.worker} {how}",
+        "message": f"worker {claim.worker} {how}{beside}",
         "traceback": None,
     }

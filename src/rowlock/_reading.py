@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rowlock._answers import Page, Stats, Why
 from rowlock._dead_letters import DeadGroup
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
+from rowlock._filter import Filter
 from rowlock._job import Job, Status, check_id
 from rowlock._options import check_count, check_name
-from rowlock._store import Filter, Page, Stats, Store
-from rowlock._sync import Portal
-from rowlock._task import Task, check_task
+from rowlock._task import KeyedTask, check_task
+
+if TYPE_CHECKING:
+    from rowlock._store import Store
+    from rowlock._sync import Portal
 
 # How often `wait` looks: soon at first, as most jobs are short, then seldom.
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
@@ -92,7 +95,7 @@ class Reading:
         return self._portal.run(self.list(where, after=after, limit=limit), "app.list")
 
     async def find(
-        self, task: str | Task[..., Any], idempotency_key: str
+        self, task: str | KeyedTask[..., Any], idempotency_key: str
     ) -> Job | None:
         """
         Find the job of a task that has this idempotency key.
@@ -122,7 +125,9 @@ class Reading:
                 return holder
         return newest
 
-    def find_sync(self, task: str | Task[..., Any], idempotency_key: str) -> Job | None:
+    def find_sync(
+        self, task: str | KeyedTask[..., Any], idempotency_key: str
+    ) -> Job | None:
         """
         Do what `find` does, from synchronous code.
 
@@ -159,6 +164,8 @@ class Reading:
             >>> asyncio.run(main())
             succeeded 42
         """
+        import asyncio
+
         check_id(job_id)
         wait_s = to_delay(timeout, "timeout=").total_seconds()
         until, pause_s = time.monotonic() + wait_s, FIRST_LOOK_S
@@ -197,7 +204,7 @@ look at it again with app.get(1).
     async def dead(
         self,
         *,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         queue: str | None = None,
         limit: int = 100,
     ) -> Sequence[DeadGroup]:
@@ -221,7 +228,7 @@ look at it again with app.get(1).
     def dead_sync(
         self,
         *,
-        task: str | Task[..., Any] | None = None,
+        task: str | KeyedTask[..., Any] | None = None,
         queue: str | None = None,
         limit: int = 100,
     ) -> Sequence[DeadGroup]:
@@ -256,6 +263,54 @@ look at it again with app.get(1).
             ()
         """
         return self._portal.run(self.stats(), "app.stats")
+
+    async def why(self, job_id: int) -> Why:
+        """
+        Tell in one sentence why a job isn't running, with a word for programs.
+
+        A pending job waits as its queue or task is paused, as it isn't due, as no live
+        worker has its task, behind others, or as all workers are full; a finished one
+        has ended, and its key may be held by another job.
+
+        Raises:
+            JobNotFound: it was deleted, pruned, or never existed.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> why = app.why_sync(greet.options(delay=40).enqueue_sync("Ada"))
+            >>> why.reason, why.sentence
+            ('scheduled', 'Job 1 is due in 40 s.')
+        """
+        from rowlock._why import Circumstances, claimable, judge
+
+        job = await self.get(job_id)
+        stats = await self._store.stats()
+        place = holder = None
+        if job.status is Status.PENDING:
+            tasks = claimable(job.queue, stats)
+            place = await self._store.figures.place(job_id, tasks=tasks)
+        elif job.idempotency_key is not None:
+            found = await self.find(job.task, job.idempotency_key)
+            if found is not None and not found.status.is_final:
+                holder = found.id
+        return judge(Circumstances(job, stats, place, holder))
+
+    def why_sync(self, job_id: int) -> Why:
+        """
+        Do what `why` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> job_id = greet.enqueue_sync("Ada")
+            >>> app.pause_sync(task=greet)
+            >>> app.why_sync(job_id).reason
+            'paused'
+        """
+        return self._portal.run(self.why(job_id), "app.why")
 
     async def _newest(self, where: Filter) -> Job | None:
         page = await self._store.list(where, limit=1)

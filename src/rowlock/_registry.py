@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar, overload
 
 from rowlock._dead_letters import ReplayRule
@@ -166,6 +165,8 @@ class Registry:
         """
         if name in self.tasks:
             return self.tasks[name]
+        from difflib import get_close_matches
+
         near = get_close_matches(name, self.tasks, n=1)
         known = (
             f"did you mean {near[0]!r}?"

@@ -44,32 +44,60 @@ The laws, each the name of a test that runs on every store:
 18. No operation waits for a user's transaction longer than a second, save an enqueue
     of a key that this transaction is inserting.
 19. A due job of a live worker's tasks in an unpaused queue is claimed within
-    `safety_interval` where there is room, whatever wake-ups are lost.
+    `safety_interval` where there is room, whatever wake-ups are lost; a suspect within
+    that plus the longest attempt that runs.
 20. Ids are never reused.
 21. Once cancellation of a running job was asked, only succeeded or cancelled follows.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rowlock._dead_letters import DeadLetters
-from rowlock._durations import to_delay
-from rowlock._job import (
-    JSON,
-    Claim,
-    ClaimKey,
-    Job,
-    NewJob,
-    Outcome,
-    Status,
-    check_id,
-    check_status,
+from rowlock._answers import (
+    Answer,
+    Page,
+    Pause,
+    QueueStats,
+    Retention,
+    Stats,
+    TaskInfo,
+    TaskStats,
+    WorkerInfo,
 )
+from rowlock._dead_letters import DeadLetters
+from rowlock._figures import Figures
+from rowlock._filter import Filter
+from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
+
+# All that crosses the seam, as whoever writes a store reads it here.
+__all__ = [
+    "Answer",
+    "Claimed",
+    "Demand",
+    "Lent",
+    "Matches",
+    "Migration",
+    "Page",
+    "Pause",
+    "Pruned",
+    "QueueStats",
+    "Renewal",
+    "Retention",
+    "Settled",
+    "Stats",
+    "Store",
+    "TaskInfo",
+    "TaskStats",
+    "Wakeups",
+    "WorkerInfo",
+]
+
+if TYPE_CHECKING:
+    from rowlock._copy import Copying
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +105,15 @@ class Demand:
     """
     What a worker has room for: at most `total` jobs of these tasks.
 
-    `queues` gives the most per queue; None is any queue.
+    `queues` gives the most per queue; None is any queue. `suspects` asks for suspects
+    and nothing else: jobs whose last claim ended with the loss of its worker. Every
+    other demand passes them by.
     """
 
     total: int
     tasks: frozenset[str]
     queues: Mapping[str, int] | None = None
+    suspects: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +121,23 @@ class Claimed:
     """
     What a claim got, in the order to start it.
 
-    `next_due` is when the next job that fits the demand will be due, None where
-    nothing is planned; `now` is the store's, to tell how long that is.
+    `next_due` is when the next job that fits the demand will be due, or a suspect that
+    the demand passes by, None where nothing is planned; `now` is the store's, to tell
+    how long that is.
+
+    `suspect_since` is since when the first suspect that was passed by is due, None
+    without one; `chosen_since` the same of those for which this worker was chosen, to
+    stop claiming where the wait gets long. Of the live workers that could take it, the
+    one that started last is chosen, the same for all who ask; where none is known, who
+    asks. A claim that got all that it demanded may tell of suspects that another took
+    within the last second.
     """
 
     claims: tuple[Claim, ...]
     now: datetime
     next_due: datetime | None
+    suspect_since: datetime | None = None
+    chosen_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,53 +179,6 @@ class Settled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """
-    What an operator's verb did to one job.
-
-    Where it isn't `done`, `status` is the state found (None: no such job),
-    `blocked_by` the job that holds the key, and `is_locked` says that a live
-    transaction has the row, so that it is worth another try.
-    """
-
-    job_id: int
-    done: bool
-    status: Status | None
-    blocked_by: int | None = None
-    is_locked: bool = False
-
-    def __str__(self) -> str:
-        """Say it in words: `done`, `already succeeded`, `blocked by 17`."""
-        if self.done:
-            return "done"
-        if self.is_locked:
-            return "locked by another transaction, try again"
-        if self.status is None:
-            return "not found"
-        if self.blocked_by is not None:
-            return f"blocked by {self.blocked_by}"
-        return f"already {self.status}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """
-    How long finished jobs stay, by how they ended; 0 keeps nothing.
-
-    Each is a `timedelta`, or in seconds.
-    """
-
-    succeeded: timedelta = timedelta(days=3)
-    cancelled: timedelta = timedelta(days=3)
-    failed: timedelta = timedelta(days=30)
-
-    def __post_init__(self) -> None:
-        for name in ("succeeded", "cancelled", "failed"):
-            value = to_delay(getattr(self, name), f"Retention({name}=)")
-            object.__setattr__(self, name, value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
     """How many jobs expired unstarted and how many finished ones are gone."""
 
@@ -192,141 +186,11 @@ class Pruned:
     deleted: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """
-    Which jobs; what is None doesn't restrict.
+class Matches(NamedTuple):
+    """Ids of jobs that fit, newest first; `is_cut` as in `Page`."""
 
-    `older_than` is the least age since creation, a `timedelta` or in seconds;
-    `fingerprint` is that of `Job.fingerprint`, and fits no job that ended well.
-    """
-
-    ids: tuple[int, ...] | None = None
-    status: Status | None = None
-    task: str | None = None
-    queue: str | None = None
-    idempotency_key: str | None = None
-    older_than: timedelta | None = None
-    fingerprint: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.ids is not None:
-            ids = tuple(check_id(job_id) for job_id in self.ids)
-            object.__setattr__(self, "ids", ids)
-        if self.status is not None:
-            object.__setattr__(self, "status", check_status(self.status))
-        if self.older_than is not None:
-            older_than = to_delay(self.older_than, "Filter(older_than=)")
-            object.__setattr__(self, "older_than", older_than)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Jobs, newest first; `after` goes into the next call, None at the end."""
-
-    jobs: tuple[Job, ...]
-    after: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    """A paused queue or task: exactly one of the two is set. `until` None: for good."""
-
-    queue: str | None = None
-    task: str | None = None
-    until: datetime | None = None
-    reason: str | None = None
-    by: str | None = None
-    at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerInfo:
-    """
-    A worker as operators see it; `queues` None is any queue.
-
-    `version` is that of its code, as `App(version=)` said, and `rowlock` Rowlock's own.
-    """
-
-    id: str
-    host: str
-    pid: int
-    version: str | None
-    rowlock: str
-    tasks: tuple[str, ...]
-    queues: tuple[str, ...] | None
-    concurrency: int
-    lease: timedelta
-    running: int = 0
-    started_at: datetime | None = None
-    seen_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskInfo:
-    """A task as apps and workers know it, with its defaults."""
-
-    name: str
-    queue: str
-    defaults: Mapping[str, JSON]
-    seen_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
-    """
-    One queue: jobs by status, how many are due, and since when the oldest is.
-
-    `counts` has every status, with 0 where no job is in it.
-    """
-
-    queue: str
-    counts: Mapping[Status, int]
-    due: int
-    oldest_due: datetime | None
-
-    def __post_init__(self) -> None:
-        # A store counts what is there; who reads looks for what isn't, too.
-        counts = {status: self.counts.get(status, 0) for status in Status}
-        object.__setattr__(self, "counts", counts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStats:
-    """How many jobs of one task are due in one queue."""
-
-    queue: str
-    task: str
-    due: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """
-    The store at a glance, queues by name; workers are those that are live.
-
-    `tasks` has those of which jobs are due, by queue and name.
-    """
-
-    now: datetime
-    queues: tuple[QueueStats, ...]
-    workers: tuple[WorkerInfo, ...]
-    pauses: tuple[Pause, ...]
-    tasks: tuple[TaskStats, ...] = ()
-
-    @property
-    def unserved(self) -> Mapping[str, int]:
-        """How many jobs are due of each task that no live worker runs, by name."""
-        unserved: Counter[str] = Counter()
-        for each in self.tasks:
-            if not any(_serves(worker, each) for worker in self.workers):
-                unserved[each.task] += each.due
-        return unserved
-
-
-def _serves(worker: WorkerInfo, of: TaskStats) -> bool:
-    in_reach = worker.queues is None or of.queue in worker.queues
-    return in_reach and of.task in worker.tasks
+    ids: tuple[int, ...]
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,6 +200,10 @@ class Migration:
     version: int
     name: str
     sql: str
+
+
+# Over how long the rate of a queue is taken.
+RATE_SPAN = timedelta(minutes=1)
 
 
 class Wakeups(Protocol):
@@ -357,6 +225,14 @@ class Wakeups(Protocol):
 
 class Lent(Protocol):
     """What can be done in a transaction that the caller lends: a seam of its own."""
+
+    def keeps_out(self, connection: object) -> bool:
+        """
+        Whether this connection's transaction may lock out a store that isn't open.
+
+        Then nobody opens it: `enqueue_sync` makes what it needs in that transaction.
+        """
+        ...
 
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object
@@ -398,6 +274,16 @@ class Store(Protocol):
         """What is asked of dead letters as groups, and their automatic replay."""
         ...
 
+    @property
+    def figures(self) -> Figures:
+        """What is counted for an operator who asks."""
+        ...
+
+    @property
+    def copying(self) -> Copying:
+        """How everything in it is copied to another store: a seam of its own."""
+        ...
+
     async def open(self) -> None:
         """
         Connect and check the schema; a second call does nothing.
@@ -435,8 +321,8 @@ class Store(Protocol):
         Take due jobs for this worker, at most what it demands (laws 3, 4, 5, 11, 16).
 
         `alone` says that the worker holds nothing else and claims nothing until this
-        ends; it is written to the claim. Repeating it after a lost answer is safe:
-        what the first one took is found by `lost(worker=...)`.
+        ends, as it must for a suspect; it is written to the claim. Repeating it after a
+        lost answer is safe: what the first one took is found by `lost(worker=...)`.
         """
         ...
 
@@ -511,11 +397,13 @@ class Store(Protocol):
         by: str,
         delay: timedelta = timedelta(0),
         pace: timedelta = timedelta(0),
+        queue: str | None = None,
     ) -> Sequence[Answer]:
         """
         Put failed and cancelled jobs back to pending; an answer an id, in order.
 
-        The i-th id, from 0, is due after `delay` and i times `pace`.
+        The first is due after `delay`, each other one `pace` after the one before it,
+        also where that was left. `queue` None: each goes where it was.
         Of several with one (task, key) the newest goes, and none whose key an
         unfinished job holds. Clears failures, losses, cancel_requested_at, expires_at
         and finished_at; keeps id, claims, attempts, errors and state.
@@ -556,11 +444,12 @@ class Store(Protocol):
 
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
+    ) -> Matches:
         """
         Give the ids of jobs that fit, newest (largest) first, below the id `after`.
 
-        Reads none of the jobs, so that a verb may go over very many.
+        Reads none of the jobs, so that a verb may go over very many. Payloads are
+        looked at for the newest `PAYLOADS_LOOKED_AT` that fit otherwise.
         """
         ...
 

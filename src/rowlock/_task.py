@@ -7,19 +7,31 @@ said per job never collides with the function's own parameters.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
-from rowlock._awaited import Call, mark_coroutine_function
-from rowlock._codec import Codec
+from rowlock._awaited import Call
 from rowlock._errors import DuplicateTask, InvalidTask, UsageError
 from rowlock._job import NewJob
 from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
+
+if TYPE_CHECKING:
+    from rowlock._codec import Codec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,17 +47,20 @@ class Door(NamedTuple):
     max_payload: int
 
 
-class Task(Generic[P, R]):
+class KeyedTask(Generic[P, R]):
     """
-    A registered function; make one with `@app.task`.
+    A task whose jobs may be duplicates; `options(idempotency_key=...)` makes one.
+
+    So what it enqueues has an id or None. A `Task` is one too: it goes wherever a
+    `KeyedTask` is taken.
 
         >>> from rowlock import App
         >>> app = App("sqlite://")
         >>> @app.task
-        ... def greet(name: str) -> None:
-        ...     print("Hello", name)
-        >>> greet("Ada")
-        Hello Ada
+        ... def greet(name: str) -> None: ...
+        >>> once = greet.options(idempotency_key="greet:Ada")
+        >>> once.enqueue_sync("Ada"), once.enqueue_sync("Ada")
+        (1, None)
     """
 
     __wrapped__: Callable[P, R]
@@ -55,6 +70,8 @@ class Task(Generic[P, R]):
     def __init__(
         self, function: Callable[P, R], door: Door, name: str, options: TaskOptions
     ) -> None:
+        from rowlock._codec import Codec
+
         functools.update_wrapper(self, function)
         self.name: str = check_name(name, "name=")
         self.function = function
@@ -71,7 +88,17 @@ class Task(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Task {self.name!r}>"
 
-    def options(self, **options: Unpack[JobOptionsDict]) -> Task[P, R]:
+    @overload
+    def options(self, **options: Unpack[JobOptionsDict]) -> Self: ...
+
+    @overload
+    def options(
+        self, *, idempotency_key: str | None, **options: Unpack[JobOptionsDict]
+    ) -> KeyedTask[P, R]: ...
+
+    def options(
+        self, *, idempotency_key: str | None = None, **options: Unpack[JobOptionsDict]
+    ) -> KeyedTask[P, R]:
         """
         Return a copy of this task whose jobs have these options; None changes nothing.
 
@@ -88,13 +115,15 @@ class Task(Generic[P, R]):
             >>> greet.options(priority=5).job(name="Ada").priority
             5
         """
-        given = {name: value for name, value in options.items() if value is not None}
+        said = {**options, "idempotency_key": idempotency_key}
+        given = {name: value for name, value in said.items() if value is not None}
         job = replace(self._job, **read(given))
         if job.delay is not None and job.run_at is not None:
             msg = f"Say either delay= or run_at= for {self.name!r}, not both."
             raise UsageError(msg)
-        task = copy.copy(self)
-        task._job = job  # noqa: SLF001 - a copy of this very object
+        kind = type(self) if idempotency_key is None else KeyedTask
+        task: KeyedTask[P, R] = object.__new__(kind)
+        vars(task).update(vars(self), _job=job)
         return task
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
@@ -150,15 +179,14 @@ class Task(Generic[P, R]):
         Raises:
             PayloadError: an argument can't be stored; nothing was written.
             StoreUnavailable: nothing was written; try again.
-            OutcomeUnknown: perhaps it was written; only with an idempotency key is it
-                safe to try again.
+            OutcomeUnknown: perhaps it was written; try again, the key makes that safe.
 
             >>> import asyncio
             >>> from rowlock import App
             >>> app = App("sqlite://")
             >>> @app.task
             ... def greet(name: str) -> None: ...
-            >>> asyncio.run(greet.enqueue(name="Ada"))
+            >>> asyncio.run(greet.options(idempotency_key="Ada").enqueue(name="Ada"))
             1
         """
         return Call(self._enqueue(*args, **kwargs), f"{self.name}.enqueue")
@@ -183,12 +211,61 @@ class Task(Generic[P, R]):
         return self._door.enqueue_sync([job], self._job.connection, call)[0]
 
 
-mark_coroutine_function(Task.enqueue)
+class Task(KeyedTask[P, R]):
+    """
+    A registered function; make one with `@app.task`.
+
+        >>> from rowlock import App
+        >>> app = App("sqlite://")
+        >>> @app.task
+        ... def greet(name: str) -> None:
+        ...     print("Hello", name)
+        >>> greet("Ada")
+        Hello Ada
+    """
+
+    # Without a key nothing is a duplicate: no index but that of keys refuses a job.
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, int]:
+        """
+        Enqueue a job of this call; returns its id.
+
+        Await it: a call that is dropped enqueues nothing, and logs an error.
+
+        Raises:
+            PayloadError: an argument can't be stored; nothing was written.
+            StoreUnavailable: nothing was written; try again.
+            OutcomeUnknown: perhaps it was written; only with an idempotency key is it
+                safe to try again.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> asyncio.run(greet.enqueue(name="Ada"))
+            1
+        """
+        call = Call(self._enqueue(*args, **kwargs), f"{self.name}.enqueue")
+        return cast("Coroutine[Any, Any, int]", call)
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int:
+        """
+        Do what `enqueue` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def greet(name: str) -> None: ...
+            >>> greet.enqueue_sync(name="Ada")
+            1
+        """
+        return cast("int", super().enqueue_sync(*args, **kwargs))
 
 
 def check_task(task: object) -> str:
     """Read a task, or the name of one."""
-    return task.name if isinstance(task, Task) else check_name(task, "task=")
+    return task.name if isinstance(task, KeyedTask) else check_name(task, "task=")
 
 
 def name_of(function: object) -> str:

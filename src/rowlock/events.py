@@ -13,7 +13,17 @@ records that a handler logs.
 
 from __future__ import annotations
 
-from rowlock._events import (
+from rowlock._events import Event, JobDuplicate, JobEnqueued, JobEvent
+from rowlock._events.operators import (
+    JobsCancelled,
+    JobsDeleted,
+    JobsMoved,
+    JobsReplayed,
+    OperatorEvent,
+    PauseBegan,
+    PauseEnded,
+)
+from rowlock._events.worker import (
     AttemptEvent,
     AttemptFailed,
     AttemptReleased,
@@ -24,20 +34,9 @@ from rowlock._events import (
     ClaimLapsed,
     ClaimRecovered,
     ClaimRefused,
-    Event,
     JobCancelled,
     JobDeadLettered,
-    JobDuplicate,
-    JobEnqueued,
-    JobEvent,
-    JobsCancelled,
-    JobsDeleted,
-    JobsMoved,
-    JobsReplayed,
-    OperatorEvent,
     OutcomeDropped,
-    PauseBegan,
-    PauseEnded,
     ReplayProbed,
     ResultDropped,
     SignalSwallowed,

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from rowlock import App, Filter, Retry, Status, StoreUnavailable, Task
+from rowlock import App, Filter, KeyedTask, Retry, Status, StoreUnavailable
 from rowlock._store import Demand
 from rowlock.testing import FakeClock
 from tests.conformance.stores import Connection, StoreCase
@@ -229,7 +229,7 @@ CALLERS, APPS = 50, 5
 
 
 @pytest.fixture
-def doors(database_url: str) -> Iterator[list[Task[[], Any]]]:
+def doors(database_url: str) -> Iterator[list[KeyedTask[[], Any]]]:
     """One task in several apps, each with its own connection to the database."""
     apps = [App(database_url) for _ in range(APPS)]
 
@@ -240,7 +240,7 @@ def doors(database_url: str) -> Iterator[list[Task[[], Any]]]:
         app.close_sync()
 
 
-def all_at_once(doors: list[Task[[], Any]]) -> list[int | None]:
+def all_at_once(doors: list[KeyedTask[[], Any]]) -> list[int | None]:
     """Enqueue from many threads in one moment; what each was answered."""
     barrier = threading.Barrier(CALLERS)
 
@@ -253,7 +253,7 @@ def all_at_once(doors: list[Task[[], Any]]) -> list[int | None]:
 
 
 async def test_b29_of_50_callers_at_once_one_gets_the_job_and_49_none(
-    app: App, doors: list[Task[[], Any]], scale: int
+    app: App, doors: list[KeyedTask[[], Any]], scale: int
 ) -> None:
     gate = asyncio.Event()
 
@@ -272,7 +272,7 @@ async def test_b29_of_50_callers_at_once_one_gets_the_job_and_49_none(
 
 
 async def test_b29_where_the_key_is_free_again_at_once_each_id_is_a_job(
-    app: App, doors: list[Task[[], Any]], scale: int
+    app: App, doors: list[KeyedTask[[], Any]], scale: int
 ) -> None:
     @app.task
     async def step() -> None: ...

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from rowlock import App, Filter, Job, Retention, Status
-from rowlock._events import Event, UpkeepDone
 from rowlock._store import Pause
+from rowlock.events import Event, UpkeepDone
 from rowlock.testing import FakeClock
 from tests.endings import ended, finished, rested
 from tests.journal import Gate, Journal

@@ -226,8 +226,11 @@ def claim(store: Store) -> ClaimSome:
         worker: str = "w1",
         lease: timedelta = LEASE,
         alone: bool = False,
+        suspects: bool = False,
     ) -> Claimed:
-        wanted = Demand(total=total, tasks=frozenset(tasks), queues=queues)
+        wanted = Demand(
+            total=total, tasks=frozenset(tasks), queues=queues, suspects=suspects
+        )
         return await store.claim(wanted, worker=worker, lease=lease, alone=alone)
 
     return claim

@@ -34,9 +34,15 @@ def demand(
     total: int = 10,
     *tasks: str,
     queues: Mapping[str, int] | None = None,
+    suspects: bool = False,
 ) -> Demand:
     """Have room for so many jobs of these tasks; `task` where none is named."""
-    return Demand(total=total, tasks=frozenset(tasks or ("task",)), queues=queues)
+    return Demand(
+        total=total,
+        tasks=frozenset(tasks or ("task",)),
+        queues=queues,
+        suspects=suspects,
+    )
 
 
 def key_of(job: Job) -> ClaimKey:

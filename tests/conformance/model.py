@@ -2,7 +2,7 @@
 The laws as plain Python over a dict: what a store may answer, and what then stands.
 
 A method is told the answer, says whether the laws allow it, and moves on as the store
-has. What no law fixes is the store's: ids, and from which of several queues it claims.
+has. What no law fixes is the store's: ids, and which of several queues it serves.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ class Row:
     errors: list[str] = field(default_factory=list)
     alone: bool = False
     abandoned: bool = False
+    suspect: bool = False
 
 
 class Model:
     def __init__(self, clock: FakeClock) -> None:
-        self.clock = clock
+        self.now = clock.now
         self.rows: dict[int, Row] = {}
         self.pauses: dict[tuple[str | None, str | None], datetime | None] = {}
         self.last_id = 0
@@ -67,10 +68,9 @@ class Model:
 
     def enqueue(self, jobs: Sequence[NewJob], ids: Sequence[int | None]) -> None:
         """Laws 1, 10 and 20."""
-        now = self.clock.now()
+        now = self.now()
         for new, job_id in zip(jobs, ids, strict=True):
-            row = self.rows.get(self.holder(new) or 0)
-            if row and self.has_expired(row):
+            if (row := self.rows.get(self.holder(new) or 0)) and self.has_expired(row):
                 row.status, row.finished_at = CANCELLED, now
             assert (job_id is None) == (self.holder(new) is not None)
             if job_id is not None:
@@ -80,18 +80,17 @@ class Model:
                 self.rows[job_id] = Row(job_id, *of_it, new.expires_at, now + new.delay)
 
     def has_expired(self, row: Row) -> bool:
-        is_late = row.expires_at is not None and row.expires_at < self.clock.now()
+        is_late = row.expires_at is not None and row.expires_at < self.now()
         return is_late and row.status is PENDING and row.attempts == 0
 
     def fitting(self, demand: Demand) -> list[Row]:
-        """Law 4: what the demand may get, now or later, in the order to get it."""
-        now = self.clock.now()
-        paused = {name for name, end in self.pauses.items() if not end or end > now}
+        """Law 4: what fits the demand, now or later, suspect or not, in order."""
+        paused = {n for n, end in self.pauses.items() if not end or end > self.now()}
         rows = [
             row
             for row in self.rows.values()
-            if row.status is PENDING
-            and row.task in demand.tasks
+            if (row.status, row.task in demand.tasks) == (PENDING, True)
+            and (row.suspect or not demand.suspects)
             and (demand.queues is None or demand.queues.get(row.queue, 0) > 0)
             and not paused & {(row.queue, None), (None, row.task)}
             and not self.has_expired(row)
@@ -99,9 +98,9 @@ class Model:
         return sorted(rows, key=lambda row: (-row.priority, row.run_at, row.id))
 
     def claim(self, demand: Demand, claimed: Claimed, *, alone: bool) -> None:
-        """Laws 3, 4, 5, 11, 13 and 16."""
-        now, wanted = self.clock.now(), self.fitting(demand)
-        due = [row for row in wanted if row.run_at <= now]
+        """Laws 3, 4, 5, 11, 13, 16 and 19: an early or a vain look costs nothing."""
+        now, wanted = self.now(), self.fitting(demand)
+        due = [r for r in wanted if r.run_at <= now and r.suspect == demand.suspects]
         limits = demand.queues or {row.queue: demand.total for row in due}
         lines = {name: [row.id for row in due if row.queue == name] for name in limits}
         room = sum(min(limits[name], len(line)) for name, line in lines.items())
@@ -115,9 +114,13 @@ class Model:
             row.status, row.worker, row.started_at = RUNNING, held.worker, now
             row.claims, row.attempts = row.claims + 1, row.attempts + 1
             row.leased_until, row.alone, row.abandoned = held.leased_until, alone, False
-        # An early look costs nothing; a late one is against law 19.
         planned = [row.run_at for row in wanted if row.run_at > now and demand.total]
         assert not planned or (claimed.next_due and claimed.next_due <= min(planned))
+        passed = [r.run_at for r in wanted if r.suspect > demand.suspects]
+        since = min((at for at in passed if at <= now), default=None)
+        told, is_full = claimed.suspect_since, 0 < demand.total == len(claimed.claims)
+        stands = told if is_full and told and told <= (since or told) else since
+        assert (told, claimed.chosen_since) == (stands, stands)
 
     def renew(self, keys: Collection[ClaimKey], told: Renewal) -> list[Row]:
         """Law 8; the rows to extend."""
@@ -131,28 +134,26 @@ class Model:
         for outcome, answer in zip(outcomes, settled, strict=True):
             if row := self.held(outcome.key, outcome.leased_until):
                 self.end(row, outcome)
-            assert (answer.key, answer.accepted) == (outcome.key, row is not None)
             now = self.rows.get(outcome.key.job_id)
             stands = (now.status, now.claims) if now else (None, None)
             due = row.run_at if row and row.status is PENDING else None
-            assert (answer.status, answer.claims, answer.run_at) == (*stands, due)
+            assert answer[:5] == (outcome.key, row is not None, *stands, due)
             self.enqueue(outcome.spawned if row else (), answer.spawned)
 
     def end(self, row: Row, outcome: Outcome) -> None:
         """Law 21, and what an outcome charges."""
-        now, row.status, row.leased_until = self.clock.now(), outcome.status, None
+        now, row.status, row.leased_until = self.now(), outcome.status, None
         if row.cancel_requested_at and row.status is not SUCCEEDED:
             row.status = CANCELLED
-        if row.status is PENDING:
-            row.run_at = now + outcome.delay
-        else:
-            row.finished_at = max(now, row.started_at or now)
+        again, ended_at = now + outcome.delay, max(now, row.started_at or now)
+        row.run_at = again if row.status is PENDING else row.run_at
+        row.finished_at = None if row.status is PENDING else ended_at
         row.attempts -= outcome.unstarted
         row.started_at = row.started_at if row.attempts else None
         row.failures += outcome.failed
         row.losses += outcome.lost
-        if outcome.error is not None:
-            row.errors.append(str(outcome.error["message"]))
+        row.suspect = outcome.lost or (outcome.unstarted and row.suspect)
+        row.errors += [str(outcome.error["message"])] if outcome.error else []
 
     def lost(self, claims: Sequence[Claim], limit: int, worker: str | None) -> None:
         """Laws 9 and 13."""
@@ -161,24 +162,22 @@ class Model:
         assert len(told) == len(claims) == min(limit, len(over))
 
     def is_lost(self, row: Row, worker: str | None) -> bool:
-        if worker is not None:
-            return row.status is RUNNING and row.worker == worker
-        return row.leased_until is not None and row.leased_until < self.clock.now()
+        late = row.leased_until is not None and row.leased_until < self.now()
+        return late if worker is None else (row.status, row.worker) == (RUNNING, worker)
 
     def prune(self, retention: Retention, left: Collection[int]) -> None:
         """Law 12, once prune had nothing left to do."""
-        now = self.clock.now()
         for row in self.rows.values():
             if self.has_expired(row):
-                row.status, row.finished_at = CANCELLED, now
+                row.status, row.finished_at = CANCELLED, self.now()
             kept = getattr(retention, row.status, FOREVER)
-            age = now - (row.finished_at or now)
+            age = self.now() - (row.finished_at or self.now())
             assert age <= kept + DAY if row.id in left else age >= kept
         self.rows = {row_id: self.rows[row_id] for row_id in left}
 
     def operate(self, verb: str, answers: Sequence[Answer], by: str) -> None:
         """Cancel, replay (of one key the newest), move, delete: laws 10 and 21."""
-        now = self.clock.now()
+        now = self.now()
         for answer in sorted(answers, key=lambda answer: -answer.job_id):
             row = self.rows.get(answer.job_id)
             may = row is not None and row.status in MAY.get(verb, ENDED)
@@ -194,6 +193,7 @@ class Model:
             elif verb == "replay":
                 row.status, row.run_at, row.failures, row.losses = PENDING, now, 0, 0
                 row.cancel_requested_at = row.expires_at = row.finished_at = None
+                row.suspect = False
             elif verb == "cancel" and row.status is RUNNING:
                 row.cancel_requested_at = row.cancel_requested_at or now
             elif verb == "cancel":

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import ClaimKey, Status
-from rowlock._store import Demand, Filter, Pause, Store
+from rowlock._store import Demand, Pause, Store
 from rowlock.testing import FakeClock
 
 from .given import (
@@ -285,7 +286,7 @@ async def test_a_claim_tells_of_the_failures_and_losses_before_it(
     await store.finish([_outcome.lost(held)])
 
     # One loss: the worker that claims it now can see that it is a suspect.
-    held = await claim_one()
+    held = await claim_one(suspects=True)
 
     assert (held.attempts, held.failures, held.losses) == (3, 1, 1)
 

@@ -9,9 +9,10 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._dead_letters import DeadGroup
+from rowlock._filter import Filter
 from rowlock._fingerprint import fingerprint
 from rowlock._job import JSON, Outcome, Status
-from rowlock._store import Filter, Store, WorkerInfo
+from rowlock._store import Store, WorkerInfo
 from rowlock.testing import FakeClock
 
 from .given import LEASE, ClaimOne, Die, Enqueue, Read, retry
@@ -188,7 +189,7 @@ async def test_a_filter_has_the_jobs_of_a_group(
 
     where = Filter(fingerprint=found, **more)
 
-    assert list(await store.search(where, limit=10)) == [second, first]
+    assert (await store.search(where, limit=10)).ids == (second, first)
     assert [job.id for job in (await store.list(where)).jobs] == [second, first]
 
 
@@ -201,7 +202,7 @@ async def test_a_fingerprint_that_none_has_fits_no_job(
     await store.cancel(ids[:1], by="ada")
 
     where = Filter(fingerprint="00000000", status=status)
-    assert list(await store.search(where, limit=10)) == []
+    assert (await store.search(where, limit=10)).ids == ()
 
 
 # The version of the code

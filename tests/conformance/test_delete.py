@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Answer, Filter, Store
+from rowlock._store import Answer, Store
 
 from .given import ClaimOne, Enqueue, JobIn, Read, retry
 

@@ -10,13 +10,16 @@ import pytest
 from rowlock import _outcome
 from rowlock._job import Status
 from rowlock._store import Retention, Store
+from rowlock.stores import connect
 from rowlock.testing import FakeClock
 
 from .given import (
+    LEASE,
     ClaimOne,
     ClaimSome,
     Enqueue,
     Read,
+    demand,
     new_job,
     retry,
 )
@@ -124,6 +127,30 @@ async def test_next_due_is_the_next_job_that_fits(
     assert claimed.now == now
     assert claimed.next_due == now + 20 * SECOND
     assert (await claim()).next_due == now + 2 * SECOND
+
+
+class PassingClock(FakeClock):
+    """A clock on which a second passes whenever it is read."""
+
+    def now(self) -> datetime:
+        self.advance(1)
+        return super().now()
+
+
+async def test_what_becomes_due_in_the_middle_of_a_claim_is_told_of(
+    database: str,
+) -> None:
+    clock = PassingClock()
+    store = connect(database, clock=clock)
+    await store.open()
+    for n in range(40):
+        task, run_at = f"task-{n}", clock.now() + n * SECOND / 2 + SECOND / 4
+        await store.enqueue([new_job(task=task, run_at=run_at)])
+
+        claimed = await store.claim(demand(1, task), worker="w1", lease=LEASE)
+
+        assert claimed.claims or claimed.next_due == run_at
+    await store.close()
 
 
 async def test_next_due_is_none_where_nothing_is_planned(

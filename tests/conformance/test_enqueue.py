@@ -13,8 +13,9 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._errors import StoreError, WrongConnection
+from rowlock._filter import Filter
 from rowlock._job import ClaimKey, Job, NewJob, Status
-from rowlock._store import Filter, Retention, Store
+from rowlock._store import Retention, Store
 from rowlock.testing import FakeClock
 
 from .given import ClaimOne, Enqueue, JobIn, OpenAnother, Read, dead, new_job

@@ -12,8 +12,9 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._errors import OutcomeUnknown, StoreError, StoreUnavailable
+from rowlock._filter import Filter
 from rowlock._job import ClaimKey, Status
-from rowlock._store import Filter, Pause, Retention, Store
+from rowlock._store import Pause, Retention, Store
 from rowlock.testing import FakeClock
 
 from .given import LEASE, Enqueue, JobIn, demand, new_job, retry

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from rowlock._errors import SchemaMismatch, StoreError
-from rowlock._store import Filter, Store
+from rowlock._filter import Filter
+from rowlock._store import Store
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
 

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,8 +26,9 @@ from hypothesis.stateful import (
 
 from rowlock import _outcome
 from rowlock._errors import StoreError
+from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
-from rowlock._store import Answer, Claimed, Demand, Filter, Pause, Pruned, Retention
+from rowlock._store import Answer, Claimed, Demand, Pause, Pruned, Retention
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
 
@@ -50,6 +51,7 @@ JOBS = st.fixed_dictionaries(
         "queue": st.sampled_from(["x", "y"]),
         "priority": st.integers(-1, 1),
         "delay": st.sampled_from([0, 0, 0, 0, 5, 3600]).map(seconds),
+        "max_attempts": st.sampled_from([3, 1, 2, 9, 9]),
         "expires_in": st.sampled_from([None, None, None, None, 7.5, 100.5]),
         "idempotency_key": st.sampled_from([None, None, "k1", "k2"]),
     }
@@ -115,9 +117,9 @@ class Life(RuleBasedStateMachine):
         claiming = self.store.claim(demand, worker=worker, lease=LEASE, alone=alone)
         self.claimed(demand, self.run(claiming), alone=alone)
 
-    @rule(demand=DEMANDS, worker=WORKERS)
-    def claim_alone(self, demand: Demand, worker: str) -> None:
-        self.claim(demand, worker, alone=True)
+    @rule(demand=DEMANDS, worker=WORKERS, suspects=st.booleans())
+    def claim_alone(self, demand: Demand, worker: str, *, suspects: bool) -> None:
+        self.claim(replace(demand, suspects=suspects), worker, alone=True)
 
     @rule(demand=DEMANDS, worker=WORKERS)
     def the_answer_of_a_claim_is_lost(self, demand: Demand, worker: str) -> None:
@@ -125,7 +127,7 @@ class Life(RuleBasedStateMachine):
         found = self.run(self.store.lost(1000, worker=worker))
         unknown = [held for held in found if self.model.held(held.key) is None]
         unknown.sort(key=lambda held: (-held.priority, held.run_at, held.job_id))
-        claimed = Claimed(claims=tuple(unknown), now=lost.now, next_due=lost.next_due)
+        claimed = replace(lost, claims=tuple(unknown))
         self.claimed(demand, claimed, alone=False)
 
     @precondition(lambda self: self.case.poison)
@@ -139,7 +141,8 @@ class Life(RuleBasedStateMachine):
             except StoreError:
                 # One of the task `poison` was chosen, and so none is taken: the
                 # invariant looks.
-                assert "poison" in {row.task for row in self.model.fitting(demand)}
+                fitting = self.model.fitting(demand)
+                assert "poison" in {row.task for row in fitting if not row.suspect}
                 return
         self.claimed(demand, claimed, alone=False)
 
@@ -200,7 +203,11 @@ class Life(RuleBasedStateMachine):
             if worker is None and data.draw(st.booleans()):
                 # Its worker was only late: what it renews by now isn't lost any more.
                 self.renewed({lost[0].key}, lost[0].worker)
-            self.finished([_outcome.lost(held) for held in lost])
+            outcomes = [_outcome.lost(held) for held in lost]
+            for held, outcome in zip(lost, outcomes, strict=True):
+                charged = outcome.status, outcome.failed, outcome.lost, outcome.delay
+                assert charged == charge(held)
+            self.finished(outcomes)
         self.model.lost([], limit, worker)
 
     @rule(
@@ -343,6 +350,18 @@ class Life(RuleBasedStateMachine):
         return st.lists(job, min_size=1, max_size=3, unique=True)
 
 
+def charge(held: Claim) -> tuple[Status, bool, bool, timedelta]:
+    """Tell what a loss makes of a job (design §2): status, a failure, a loss, delay."""
+    if held.cancel_requested_at:
+        return Status.CANCELLED, False, not held.abandoned, seconds(0)
+    if held.abandoned and held.max_attempts > 1:
+        return Status.PENDING, False, False, seconds(0)
+    failures, losses = held.failures + held.alone, held.losses + 1
+    is_dead = failures >= held.max_attempts or losses == 3 or held.max_attempts == 1
+    status = Status.FAILED if is_dead else Status.PENDING
+    return status, held.alone, True, seconds((0, 5, 25)[held.losses])
+
+
 def show(row: Row, shown: Job | Claim) -> None:
     """See that a job or a claim shows what the row says."""
     for name in (each.name for each in fields(row)):
@@ -352,9 +371,8 @@ def show(row: Row, shown: Job | Claim) -> None:
         if name == "errors":
             # A store may note other things too, which take their place among the ten.
             words = [each.get("message") or each.get("by") for each in found]
-            assert [each for each in words if each] == row.errors[
-                words.count(None) - 10 :
-            ]
+            kept = row.errors[words.count(None) - 10 :]
+            assert [each for each in words if each] == kept
             continue
         # Of a claim that is over no law says who had it, or since when.
         if row.status is Status.RUNNING or name not in ("worker", "started_at"):

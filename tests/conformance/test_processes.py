@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import ClaimKey, Status
-from rowlock._store import Filter, Retention, Store
+from rowlock._store import Retention, Store
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Filter, Pause, Pruned, Retention, Store
+from rowlock._store import Pause, Pruned, Retention, Store
 from rowlock.testing import FakeClock
 
 from .given import ClaimOne, Enqueue, JobIn, Read, retry

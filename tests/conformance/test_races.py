@@ -15,8 +15,9 @@ from typing import Any, cast
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import ClaimKey, Status
-from rowlock._store import Filter, Pause, Retention, Store
+from rowlock._store import Pause, Retention, Store
 from rowlock.testing import FakeClock
 
 from .given import (

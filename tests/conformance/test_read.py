@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Filter, Store, TaskStats
+from rowlock._store import Store, TaskStats
 from rowlock.testing import FakeClock
 
 from .given import ClaimSome, Enqueue, JobIn, OpenAnother, new_job

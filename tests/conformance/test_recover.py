@@ -32,14 +32,14 @@ async def test_a_recovered_claim_goes_back_until_its_third_loss(
     (job_id,) = await enqueue(max_attempts=9)
 
     waits = []
-    for _ in range(2):
-        held = await claim_one()
+    for losses in range(2):
+        held = await claim_one(suspects=losses > 0)
         settled = await finish_one(_outcome.lost(held))
         assert settled.status is Status.PENDING
         assert settled.run_at is not None
         waits.append((settled.run_at - clock.now()).total_seconds())
         clock.advance(settled.run_at - clock.now())
-    settled = await finish_one(_outcome.lost(await claim_one()))
+    settled = await finish_one(_outcome.lost(await claim_one(suspects=True)))
 
     assert waits == [0, 5]
     assert settled.status is Status.FAILED
@@ -60,7 +60,7 @@ async def test_b02_a_job_whose_worker_died_stays_in_the_table(
     assert (await read(job_id)).status is Status.RUNNING
     await store.finish([_outcome.lost(lost)])
     assert (await read(job_id)).status is Status.PENDING
-    held = await claim_one(worker="next")
+    held = await claim_one(worker="next", suspects=True)
     assert held.attempts == 2
     await store.finish([_outcome.succeeded(held.key)])
     assert (await read(job_id)).status is Status.SUCCEEDED
@@ -134,7 +134,7 @@ async def test_b16_a_finish_that_comes_after_the_recovery_is_refused(
     await elapse(LEASE.total_seconds() + 1)
     (lost,) = await store.lost(10)
     await finish_one(_outcome.lost(lost))
-    taker = await claim_one(worker="b")
+    taker = await claim_one(worker="b", suspects=True)
     await finish_one(_outcome.succeeded(taker.key, '"B"'))
 
     settled = await finish_one(_outcome.succeeded(stalled.key, '"A"'))
@@ -153,7 +153,7 @@ async def test_b24_a_job_that_kills_its_process_starts_max_attempts_times(
     await enqueue(max_attempts=3)
 
     starts = 0
-    while held := (await claim(1, alone=True)).claims:
+    while held := (await claim(1, alone=True, suspects=starts > 0)).claims:
         starts += 1
         await finish_one(_outcome.lost(held[0]))
         clock.advance(60)

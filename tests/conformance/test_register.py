@@ -114,3 +114,20 @@ async def test_workers_of_all_processes_are_shown(
     await another.register(replace(WORKER, id="w2"), TASKS)
 
     assert set(await workers(store)) == set(await workers(another)) == {"w1", "w2"}
+
+
+async def test_tasks_are_shown_as_they_were_told_of_last_by_name(
+    store: Store, open_another: OpenAnother, clock: FakeClock
+) -> None:
+    another = await open_another()
+    await store.register(WORKER, TASKS)
+    told_at = clock.now()
+    clock.advance(3600)
+    moved = TaskInfo(name="mail", queue="slow", defaults={"timeout": 0.5})
+    await another.register(None, [moved])
+    await store.register(WORKER, [], stopped=True)
+
+    assert (await store.stats()).registered == (
+        replace(TASKS[1], seen_at=told_at),
+        replace(moved, seen_at=clock.now()),
+    )

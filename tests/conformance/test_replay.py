@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import Job, Status
-from rowlock._store import Answer, Filter, Retention, Store
+from rowlock._store import Answer, Retention, Store
 from rowlock.testing import FakeClock
 
 from .given import (
@@ -54,7 +55,7 @@ async def eventful(
         max_attempts=9, expires_at=clock.now() + timedelta(hours=1)
     )
     await store.finish([_outcome.lost(await claim_one())])
-    await store.finish([retry((await claim_one()).key)])
+    await store.finish([retry((await claim_one(suspects=True)).key)])
     held = await claim_one()
     await store.save(held.key, state='{"page": 3}')
     await store.cancel([job_id], by="ada")

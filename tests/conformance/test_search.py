@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Filter, Store
+from rowlock._store import Matches, Store
 from rowlock.testing import FakeClock
 
 from .given import Enqueue, JobIn
@@ -49,11 +50,11 @@ async def test_search_finds_what_list_lists_page_by_page(
     listed = [job.id for job in (await store.list(Filter(**where))).jobs]
 
     found: list[int] = []
-    while page := await store.search(
-        Filter(**where), after=found[-1] if found else None, limit=2
-    ):
-        assert len(page) <= 2
-        found += page
+    while ids := (
+        await store.search(Filter(**where), after=found[-1] if found else None, limit=2)
+    ).ids:
+        assert len(ids) <= 2
+        found += ids
 
     assert found == listed == sorted(listed, reverse=True)
 
@@ -64,11 +65,11 @@ async def test_law_13_search_gives_as_many_as_it_is_asked_for(
     ids = await enqueue(MORE_THAN_A_STEP)
 
     found = await store.search(Filter(), limit=MORE_THAN_A_STEP)
-    rest = await store.search(Filter(), after=found[9], limit=20_000)
+    rest = await store.search(Filter(), after=found.ids[9], limit=20_000)
 
-    assert list(found) == ids[::-1]
-    assert list(rest) == ids[::-1][10:]
+    assert list(found.ids) == ids[::-1]
+    assert list(rest.ids) == ids[::-1][10:]
 
 
 async def test_an_empty_store_has_nothing_to_find(store: Store) -> None:
-    assert list(await store.search(Filter(), limit=10)) == []
+    assert await store.search(Filter(), limit=10) == Matches(())

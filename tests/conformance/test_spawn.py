@@ -10,8 +10,9 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._errors import StoreError
+from rowlock._filter import Filter
 from rowlock._job import Outcome, Status
-from rowlock._store import Filter, Store
+from rowlock._store import Store
 from rowlock.testing import FakeClock
 
 from .given import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rowlock import App, ConfigError, InvalidTask, UsageError
+from rowlock import App, ConfigError, InvalidTask, KeyedTask, Task, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +111,19 @@ async def test_an_app_connects_at_its_first_call_and_again_after_a_close(
     assert await step.enqueue() == 2
     assert (await app.get(1)).task == "step"
     await app.close()
+
+
+def test_only_a_key_makes_a_task_whose_jobs_may_be_duplicates() -> None:
+    @App("sqlite://").task
+    def step() -> None: ...
+
+    keyed = step.options(idempotency_key="K")
+    assert type(step.options(delay=0, idempotency_key=None)) is Task
+    assert type(keyed.options(priority=1)) is KeyedTask
+    assert type(step) is Task
+    assert isinstance(step, KeyedTask)
+    with pytest.raises(UsageError, match="takes a text that isn't empty"):
+        step.options(idempotency_key="")
 
 
 @pytest.mark.parametrize("value", [KeyError, "KeyError", [KeyError("x")], [SystemExit]])

@@ -10,6 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
+from rowlock import PayloadError
+from rowlock.cli.discovery import load
+
 from .command_line import fails, run, run_json
 
 pytestmark = pytest.mark.usefixtures("shop")
@@ -97,15 +100,23 @@ def test_a_duplicate_is_said_to_be_one_with_the_job_that_holds_the_key() -> None
 
 def test_json_says_the_same() -> None:
     assert run_json(*GREET, "--key", "k") == {
-        "id": 1,
+        "job_id": 1,
         "duplicate": False,
         "held_by": None,
     }
     assert run_json(*GREET, "--key", "k") == {
-        "id": None,
+        "job_id": None,
         "duplicate": True,
         "held_by": 1,
     }
+
+
+def test_a_wrong_argument_is_refused_in_the_words_of_a_call_from_python() -> None:
+    said = fails(2, *ENQUEUE, "greet", '{"name": 17}')
+
+    with pytest.raises(PayloadError) as refused:
+        load("shop:app").tasks["greet"].job(name=17)
+    assert said == str(refused.value)
 
 
 def test_an_unknown_task_is_not_found_and_the_nearest_named() -> None:

@@ -81,6 +81,8 @@ LIKELY = {
     "payload": ['{"name": "Ada"}'],
     "queue": ["mail", "default"],
     "run_at": ["2026-01-31T09:00:00Z"],
+    "source": ["sqlite:///shop.db", AWAY],
+    "target": ["sqlite:///copy.db", AWAY],
     "task": ["greet"],
 }
 
@@ -105,6 +107,8 @@ def arguments(draw: st.DrawFn, command: click.Command) -> list[str]:
     options = [param for param in command.params if isinstance(param, click.Option)]
     for option in draw(st.lists(st.sampled_from(options), max_size=4)):
         words.append(draw(st.sampled_from([*option.opts, *option.secondary_opts])))
+        if option.name == "follow":
+            words.append("--json")  # refused: it would print until it is stopped
         if not option.is_flag:
             words.append(draw(value_of(option)))
     for param in command.params:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,21 @@ from rowlock.cli.discovery import load
 from .command_line import fails, run, run_json
 
 SHOP = ("-A", "shop:app")
+
+
+NAP = """
+
+@app.task
+def nap() -> None:
+    raise Snooze(0 if current_attempt().number < 3 else 3600)
+"""
+WOBBLE = """
+
+@app.task(backoff=0)
+def wobble() -> None:
+    if current_attempt().number == 1:
+        raise OSError("gone")
+"""
 
 
 def enqueue(task: str, payload: str = "{}", *options: object) -> int:
@@ -88,6 +104,36 @@ def test_the_table_is_for_people() -> None:
     assert lines[3].endswith(r"no such \x1b[31morder")
     assert "finished" in lines[4]
     assert result.stderr == ""
+
+
+def test_a_job_that_succeeded_in_the_end_shows_no_error_but_keeps_its_story(
+    shop: Path,
+) -> None:
+    with (shop / "shop.py").open("a") as program:
+        program.write(WOBBLE)
+    enqueue("wobble", "{}")
+    work()
+
+    (line,) = run("jobs", "list", *SHOP).stdout.splitlines()[1:]
+    preview = run("jobs", "delete", 1, "--dry-run", *SHOP).stdout
+    assert line.split()[1:3] == ["succeeded", "wobble"]
+    assert "OSError" not in line
+    assert "succeeded" in preview
+    assert "OSError" not in preview
+    assert "OSError: gone" in run("jobs", "show", 1, *SHOP).stdout
+    # Where a program reads it, it is the row's.
+    assert run_json("jobs", "list", *SHOP)["jobs"][0]["last_error"] == "OSError: gone"
+
+
+def test_a_job_that_snoozes_says_how_often_and_when_it_is_due(shop: Path) -> None:
+    with (shop / "shop.py").open("a") as program:
+        program.write(f"from rowlock import Snooze\n{NAP}")
+    enqueue("nap")
+    work()
+
+    told = run("jobs", "show", 1, *SHOP).stdout
+    assert re.search(r"attempt 4 due in (60|59) min, after 3 snoozes or rel", told)
+    assert told.endswith("  attempts 1 to 3 snoozed or released\n")
 
 
 @pytest.mark.usefixtures("jobs")

@@ -110,6 +110,10 @@ def test_an_error_shows_no_password_that_was_typed() -> None:
     assert "postgresql://ada@localhost/shop" in said
 
 
+# A bare interpreter, on the machine that the goals are for while it is at rest.
+BARE_S = 0.013
+
+
 @pytest.mark.parametrize(
     ("program", "goal_s"),
     [(("-m", "rowlock", "--help"), 0.2), (("-c", "import rowlock"), 0.1)],
@@ -122,14 +126,17 @@ def test_help_and_import_are_quick(
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
-    def cpu_of_one() -> float:
+    def cpu_of(*program: str) -> float:
         before = cpu_of_children()
         ran = [sys.executable, *program]
         subprocess.run(ran, check=True, capture_output=True, env=environment)
         return cpu_of_children() - before
 
-    # The goal is for a machine where nothing else runs; the rest is for who shares it.
-    assert min(cpu_of_one() for _ in range(4)) < 2.5 * goal_s
+    took = [(cpu_of("-c", "pass"), cpu_of(*program)) for _ in range(5)]
+    bare_s, ran_s = map(min, zip(*took, strict=True))
+
+    # A slow machine, or a busy one, is slow in both.
+    assert ran_s < goal_s * max(1, bare_s / BARE_S)
 
 
 def test_help_loads_neither_the_worker_nor_the_demo() -> None:
@@ -144,7 +151,10 @@ def test_help_loads_neither_the_worker_nor_the_demo() -> None:
     )
 
     loaded = set(ran.stdout.split())
-    heavy = {"rowlock._worker", "rowlock.cli.demo_play", "sqlite3", "tomllib"}
+    heavy = {
+        *("asyncio", "msgspec", "sqlite3", "tomllib"),
+        *("rowlock._worker", "rowlock._store", "rowlock.cli.demo_play"),
+    }
     assert not loaded & heavy
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -157,6 +158,7 @@ def test_roles_are_granted_with_it(them: Cast, way: str) -> None:
             f"role {worker}: granted",
             f"role {producer}: granted",
         ]
+        assert told.stderr == ""
 
     assert run("stats", "--database", them.worker.url).exit_code == 0
     assert rows(them.producer.url, "SELECT rowlock.enqueue('mail')") == [(1,)]
@@ -240,6 +242,46 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     said = fails(2, "migrate", "--database", "postgresql:///shop")
 
     assert "pip install 'rowlock[postgres]'" in said
+
+
+def warned(url: str, role: str, *options: str) -> str:
+    to = ("migrate", "--database", url, "--worker-role", role)
+    result = run(*to, *options)
+    assert result.exit_code == 0, result.stderr
+    return result.stderr
+
+
+@pytest.mark.parametrize("options", [("--dry-run",), ("--sql",), (), ("--json",)])
+def test_a_workers_role_that_nothing_binds_is_warned_of(
+    them: Cast, options: tuple[str, ...]
+) -> None:
+    owner, worker = them.owner, them.worker
+    admin = urlsplit(them.admin).username or ""
+
+    said = warned(them.admin, worker.name, *options)
+    assert said.startswith(f"Warning: The schema's owner {admin} is a superuser, as")
+    assert said.endswith("let a role that is none own the schema.\n")
+    assert warned(them.admin, admin, *options).startswith(
+        f"Warning: The role {admin} is a superuser, whom no grant binds"
+    )
+    with psycopg.connect(them.admin, autocommit=True) as own:
+        own.execute("DROP SCHEMA IF EXISTS rowlock CASCADE")
+    assert warned(owner.url, worker.name, *options) == ""
+    assert warned(owner.url, owner.name, *options).startswith(
+        f"Warning: The role {owner.name} is the schema's owner, and may do everything"
+    )
+
+
+def test_so_is_a_member_of_the_owner(them: Cast) -> None:
+    with psycopg.connect(them.admin, autocommit=True) as own:
+        own.execute(
+            sql.SQL("GRANT {} TO {}").format(
+                sql.Identifier(them.owner.name), sql.Identifier(them.stranger.name)
+            )
+        )
+
+    said = warned(them.owner.url, them.stranger.name, "--dry-run")
+    assert "is a member of the schema's owner, and may do everything in it" in said
 
 
 def test_a_role_that_is_not_there_is_told(empty: str) -> None:

@@ -48,8 +48,8 @@ def test_a_job_is_enqueued_worked_shown_cancelled_and_replayed(
     greet = (*enqueue, "greet", '{"name": "Ada"}', "--key", "k")
     assert run(*greet).stdout == "1\n"
     assert "job 1 of 'greet' holds the key 'k'" in run(*greet).stderr
-    died = run_json(*enqueue, "die")["id"]
-    late = run_json(*enqueue, "greet", '{"name": "Bo"}', "--delay", 3600)["id"]
+    died = run_json(*enqueue, "die")["job_id"]
+    late = run_json(*enqueue, "greet", '{"name": "Bo"}', "--delay", 3600)["job_id"]
 
     worker = start("worker", "shop:app")
     worker.prints("attempt.succeeded")
@@ -75,7 +75,8 @@ def test_a_job_is_enqueued_worked_shown_cancelled_and_replayed(
 def test_jobs_are_moved_run_and_deleted_and_a_queue_paused() -> None:
     enqueue = ("enqueue", "-A", "shop:app", "--delay", "1h", "greet")
     first, second = (
-        run_json(*enqueue, json.dumps({"name": name}))["id"] for name in ("Ada", "Bo")
+        run_json(*enqueue, json.dumps({"name": name}))["job_id"]
+        for name in ("Ada", "Bo")
     )
     moved = run("jobs", "move", first, "--to-queue", "slow", "--to-priority", 7)
     assert moved.stdout == f"{first}  done\n"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from .command_line import Command, run, run_json
-from .test_cli_jobs import SHOP, enqueue
+from .command_line import Command, fails, run, run_json
+from .test_cli_jobs import SHOP, enqueue, work
 
 KINDS = [("queues", "queue", "mail"), ("tasks", "task", "greet")]
 
@@ -67,10 +69,41 @@ def test_a_pause_of_what_nobody_knows_says_so_and_names_the_nearest(
 
 @pytest.mark.usefixtures("jobs")
 def test_queues_are_listed_with_what_waits_in_them() -> None:
-    assert row("queues", "list", *SHOP).startswith("mail 1 0 0 0 0 1 ")
-    (queue,) = run_json("queues", "list", *SHOP)
-    assert (queue["queue"], queue["due"], queue["paused"]) == ("mail", 1, None)
-    assert queue["counts"]["pending"] == 1
+    enqueue("greet", '{"name": "Di"}', "--delay", 100)
+    enqueue("die", "{}")
+    work()
+
+    listed = run("queues", "list", *SHOP).stdout.splitlines()
+    lines = [" ".join(line.split()) for line in listed]
+    assert lines == [
+        "QUEUE DUE SCHEDULED RUNNING FAILED OLDEST DUE RATE PAUSED",
+        "default 0 0 0 1 0.0167/s",
+        "mail 0 1 0 0 0.0167/s",
+    ]
+    failed, queue = run_json("queues", "list", *SHOP)
+    assert (queue["queue"], queue["due"], queue["paused"]) == ("mail", 0, None)
+    assert (queue["scheduled"], queue["counts"]["pending"]) == (1, 1)
+    assert failed["rate"] == pytest.approx(1 / 60)
+
+
+@pytest.mark.usefixtures("shop")
+def test_workers_are_listed_with_what_each_runs_now(start: type[Command]) -> None:
+    enqueue("wait")
+    worker = start("worker", "shop:app", "--concurrency", 3, "--lease", 60)
+    worker.prints("waiting")
+
+    (told,) = run_json("workers", "list", *SHOP)
+    (job,) = told["jobs"]
+    assert (job["job_id"], job["task"], job["attempt"]) == (1, "wait", 1)
+    assert (told["running"], told["concurrency"]) == (1, 3)
+    lines = [
+        " ".join(line.split())
+        for line in run("workers", "list", *SHOP).stdout.splitlines()
+    ]
+    assert lines[-2] == "WORKER JOB TASK ATTEMPT RUNS FOR LEASE PROGRESS"
+    assert re.fullmatch(rf"{told['id']} 1 wait 1 .* ends in \d+ s", lines[-1])
+    why = run("jobs", "why", 1, *SHOP)
+    assert re.fullmatch(rf"Job 1 runs for .* on worker {told['id']}, .*\n", why.stdout)
 
 
 @pytest.mark.usefixtures("jobs")
@@ -86,6 +119,28 @@ def test_tasks_are_those_of_the_app_and_of_jobs_that_are_due(folder: Path) -> No
     assert {"greet", "die", "wait"} < set(of_app)
     assert (of_app["greet"]["due"], of_app["greet"]["workers"]) == (1, 0)
     assert "No live worker has task 'greet': 1 due.\n" in run("stats", *SHOP).stderr
+
+
+@pytest.mark.usefixtures("jobs")
+def test_tasks_that_a_worker_had_are_known_from_the_database_when_it_is_gone(
+    folder: Path, start: type[Command]
+) -> None:
+    at = ("--database", f"sqlite:///{folder}/shop.db")
+    assert row("tasks", "list", *SHOP) == "block default 0 0 never"
+    worker = start("worker", *SHOP)
+    worker.prints("worker.started")
+    worker.signal(signal.SIGTERM)
+    assert worker.ends() == 0
+
+    listed = run("tasks", "list", *at).stdout.splitlines()
+    told = {each["task"]: each for each in run_json("tasks", "list", *at)}
+    assert " ".join(listed[0].split()) == "TASK QUEUE DUE WORKERS LAST SEEN PAUSED"
+    assert re.match(r"block +default +0 +0 +(now|.* ago)", listed[1])
+    assert told["greet"]["queue"] == "mail"
+    assert told["greet"]["defaults"]["max_attempts"] == 3
+    assert datetime.fromisoformat(told["greet"]["seen_at"]).tzinfo is not None
+    # Known, though no job and no live worker has it.
+    assert run("tasks", "pause", "block", *at).stderr == ""
 
 
 @pytest.mark.parametrize("form", [("-A", "shop:app"), ("--app", "shop"), ("shop:app",)])
@@ -104,3 +159,17 @@ def test_b135_a_worker_is_named_in_either_form_and_listed_while_it_lives(
     assert worker.ends() == 0
     gone = run("workers", "list", *SHOP)
     assert (gone.exit_code, gone.stdout, gone.stderr) == (0, "", "No worker is live.\n")
+
+
+@pytest.mark.usefixtures("jobs")
+def test_why_is_a_sentence_for_people_and_a_word_for_programs() -> None:
+    assert "no live worker has task 'greet'" in run("jobs", "why", 1, *SHOP).stdout
+
+    told = run_json("jobs", "why", 1, *SHOP)
+    assert (told["job_id"], told["status"], told["reason"]) == (
+        1,
+        "pending",
+        "unserved",
+    )
+    assert told["sentence"].startswith("Job 1 is due since")
+    assert fails(3, "jobs", "why", 99, *SHOP) == "There is no job 99."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,9 @@ def test_a_move_to_nowhere_is_refused() -> None:
 def test_no_job_at_all_is_refused_rather_than_every_job(verb: str) -> None:
     said = fails(2, "jobs", verb, *TO.get(verb, ()), "--yes", *SHOP)
 
-    assert said.startswith(f"Say which jobs to {verb}: their ids, or a filter")
+    assert said.startswith(
+        f"Say which jobs to {verb}: their ids, a filter such as --task"
+    )
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -178,3 +181,75 @@ def test_a_deleted_job_is_gone() -> None:
 
     assert (result.exit_code, result.stdout) == (1, "1  done\n4  already pending\n")
     assert fails(3, "jobs", "show", 1, *SHOP) == "There is no job 1."
+
+
+def due_in_s(job_id: int) -> float:
+    job = run_json("jobs", "show", job_id, *SHOP)
+    due = datetime.fromisoformat(job["run_at"]) - datetime.fromisoformat(
+        job["updated_at"]
+    )
+    return due.total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("pace", "apart"), [(("--rate", "2/m"), 30), (("--spread", "1m"), 30)]
+)
+@pytest.mark.usefixtures("jobs")
+def test_a_paced_replay_is_due_step_by_step_in_another_queue(
+    pace: tuple[str, str], apart: int
+) -> None:
+    run("jobs", "cancel", 5, *SHOP)  # cancelled ones share the pace with the failed
+
+    to = ("--to-queue", "calm", "--delay", "10m")
+    chosen = () if "--rate" in pace else ("--task", "die")
+    result = run("jobs", "replay", *(chosen or ("--all",)), *pace, *to, "--yes", *SHOP)
+
+    done = 2 if chosen else 3
+    assert (result.exit_code, result.stdout) == (0, f"{done} jobs: done\n")
+    assert due_in_s(2) == pytest.approx(600, abs=1)
+    assert due_in_s(3) == pytest.approx(600 + apart, abs=1)
+    if not chosen:
+        assert due_in_s(5) == pytest.approx(600 + 2 * apart, abs=1)
+    assert ids("--queue", "calm") == [3, 2] if chosen else [5, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--rate", "0"), "--rate takes jobs a second, as in 50 or 50/s"),
+        (("--rate", "50/w"), "--rate takes jobs a second"),
+        (("--rate", "fast"), "--rate takes jobs a second"),
+        (("--rate", "-1/s"), "--rate takes jobs a second"),
+        (("--rate", "nan"), "--rate takes jobs a second"),
+        (("--rate", "50/s", "--spread", "1h"), "either rate= or spread="),
+        (("--rate", "1e-12"), "more than a century"),
+    ],
+)
+@pytest.mark.usefixtures("jobs")
+def test_a_pace_that_cant_be_meant_is_refused(
+    options: tuple[str, ...], said: str
+) -> None:
+    assert said in fails(2, "jobs", "replay", 2, 3, *options, *SHOP)
+    assert ids("--status", "failed") == [3, 2]
+
+
+@pytest.mark.parametrize(("verb", "taken"), [("replay", [3, 2]), ("cancel", [5, 4])])
+@pytest.mark.usefixtures("jobs")
+def test_all_is_every_job_that_the_verb_takes(verb: str, taken: list[int]) -> None:
+    result = run("jobs", verb, "--all", "--yes", "--json", *SHOP)
+
+    assert [answer["job_id"] for answer in json.loads(result.stdout)] == taken
+    assert all(answer["done"] for answer in json.loads(result.stdout))
+
+
+@pytest.mark.parametrize("beside", [("2",), ("--task", "die")])
+@pytest.mark.usefixtures("jobs")
+def test_all_beside_a_choice_is_refused(beside: tuple[str, ...]) -> None:
+    assert "--all means every job" in fails(
+        2, "jobs", "replay", "--all", *beside, "--yes", *SHOP
+    )
+
+
+@pytest.mark.usefixtures("jobs")
+def test_all_asks_like_a_filter() -> None:
+    assert "This would replay 2 jobs" in fails(1 + 1, "jobs", "replay", "--all", *SHOP)

@@ -88,25 +88,6 @@ def test_what_cant_be_meant_is_refused_in_a_sentence(
         call(app)
 
 
-def test_an_app_is_opened_before_a_transaction_that_would_keep_it_out(
-    tmp_path: Path,
-) -> None:
-    app = App(f"sqlite:///{tmp_path}/shop.db")
-
-    @app.task
-    def note(number: int) -> None: ...
-
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as own:
-        own.execute("CREATE TABLE orders (id INTEGER)")
-        app.open_sync()
-        own.execute("INSERT INTO orders VALUES (1)")
-        note.options(connection=own).enqueue_sync(number=1)
-        own.commit()
-
-    assert [job.task for job in app.list_sync().jobs] == ["note"]
-    app.close_sync()
-
-
 def test_a_job_carries_no_connection_that_enqueue_many_would_not_use(
     app: App, tmp_path: Path
 ) -> None:
@@ -118,11 +99,11 @@ def test_a_job_carries_no_connection_that_enqueue_many_would_not_use(
 
 
 def test_a_filter_takes_a_status_as_a_text_and_an_age_in_seconds(app: App) -> None:
-    where = given(status="pending", older_than=0)
+    where = Filter(status="pending", older_than=0)
 
     assert len(app.list_sync(where).jobs) == 20
     assert not app.list_sync(Filter(older_than=timedelta(hours=1))).jobs
 
 
 def test_a_retention_is_in_seconds_too() -> None:
-    assert Retention(failed=60).failed == timedelta(minutes=1)  # type: ignore[arg-type]  # as typed in a shell
+    assert Retention(failed=60).failed == timedelta(minutes=1)

@@ -126,7 +126,9 @@ async def test_frameworks_take_it_for_a_coroutine_function(app: App) -> None:
 
     assert asyncio.iscoroutine(call)
     assert inspect.isawaitable(call)
-    assert asyncio.iscoroutinefunction(app.tasks["note"].enqueue)
+    note = app.tasks["note"]
+    assert asyncio.iscoroutinefunction(note.enqueue)
+    assert asyncio.iscoroutinefunction(note.options(idempotency_key="K").enqueue)
     assert asyncio.iscoroutinefunction(app.enqueue_many)
     assert repr(call).startswith("<call of note.enqueue at ")
     assert await call == 1

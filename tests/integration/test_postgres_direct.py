@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 import psycopg
 import pytest
 
+from rowlock.stores.postgres.sessions import Session
 from tests.cluster_fixtures import FreshDatabase
 from tests.eventually import eventually
 
 from .postgres_given import opened
+
+
+async def nothing(_session: Session) -> None:
+    """Do what the dropping of old days begins with: connect."""
 
 
 @pytest.mark.parametrize("variable", ["ROWLOCK_DIRECT_URL", "DATABASE_DIRECT_URL"])
@@ -44,7 +50,8 @@ async def test_it_does_not_listen_to_another_database(
     async with opened(url) as store:
         wakeups = store.wakeups()
         await wakeups.wait(timedelta(milliseconds=10))
-        await eventually(lambda: "leads to another database" in caplog.text)
+        await eventually(lambda: "no new job is heard of" in caplog.text)
+        await store._database.apart(nothing)
 
         with psycopg.connect(elsewhere, autocommit=True) as own:
             (found,) = own.execute(
@@ -53,3 +60,27 @@ async def test_it_does_not_listen_to_another_database(
             ).fetchall()
         assert found == (0,)
         wakeups.close()
+    told = [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+    ]
+    cause = f"ROWLOCK_DIRECT_URL leads to another database than {store.url}: correct it"
+    assert [sentence.startswith(cause) for sentence in told] == [True] * len(told)
+    assert len(told) == 2
+    assert told[1].endswith("Until then no old day leaves the history.")
+
+
+async def test_a_direct_url_out_of_reach_is_named(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("DATABASE_DIRECT_URL", "postgresql://ada@127.0.0.1:1/shop")
+    async with opened(url) as store:
+        await store._database.apart(nothing)
+
+    (told,) = [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+    ]
+    assert "postgresql://ada@127.0.0.1:1/shop (DATABASE_DIRECT_URL)" in told

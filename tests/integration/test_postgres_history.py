@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Demand, Filter, Pruned, Retention
+from rowlock._store import Demand, Pruned, Retention
 from rowlock.stores import connect
 from rowlock.stores.postgres import PostgresStore
 from rowlock.testing import FakeClock

@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 from rowlock import App, OutcomeUnknown, _outcome
-from rowlock._events import AttemptSucceeded, Event
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Demand, Filter
+from rowlock._store import Demand
+from rowlock.events import AttemptSucceeded, Event
 from rowlock.stores.postgres import PostgresStore, finish
 from tests.eventually import eventually
 
@@ -66,6 +67,30 @@ async def test_a_claim_passes_by_what_is_locked(
     assert [held.job_id for held in first.claims] == list(ids[1:])
     assert [held.job_id for held in claims] == [ids[0]]
     assert time.monotonic() - began < 5
+
+
+async def test_law_19_a_full_look_that_finds_a_due_job_locked_is_soon_followed(
+    store: PostgresStore, user: psycopg.Connection[Any]
+) -> None:
+    """A rollback tells nobody, so nobody sleeps for long beside the row."""
+    (locked,) = await store.enqueue([job()])
+    assert locked is not None
+    hold(user, locked)
+    demand = Demand(total=5, tasks=frozenset({"mail"}))
+
+    for _ in range(2):
+        claimed = await store.claim(demand, worker="w", lease=LEASE)
+        assert claimed.claims == ()
+        assert claimed.next_due is not None
+        due_in = claimed.next_due - claimed.now
+        assert timedelta(0) < due_in <= timedelta(seconds=1)
+        # The row is locked by the server's clock, and so is a full look allowed.
+        await asyncio.sleep(due_in.total_seconds() + 0.1)
+    user.rollback()
+
+    (held,) = (await store.claim(demand, worker="w", lease=LEASE)).claims
+    assert held.job_id == locked
+    assert (await store.claim(demand, worker="w", lease=LEASE)).next_due is None
 
 
 async def test_an_outcome_of_a_locked_row_is_answered_and_the_others_are_written(

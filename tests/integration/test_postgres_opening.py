@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psycopg
 import pytest
 
@@ -45,6 +47,30 @@ async def test_a_database_that_was_never_migrated_is_told(
     for call in (App(url).stats, App(url).open):
         with pytest.raises(SchemaMismatch, match="rowlock migrate"):
             await call()
+
+
+def test_so_it_is_where_the_first_call_joins_a_users_transaction(
+    fresh_database: FreshDatabase,
+) -> None:
+    url = fresh_database(empty=True)
+    app = App(url)
+
+    @app.task
+    def note() -> None: ...
+
+    async def on_an_async_one() -> None:
+        async with await psycopg.AsyncConnection.connect(url) as own:
+            with pytest.raises(SchemaMismatch, match="rowlock migrate"):
+                await note.options(connection=own).enqueue()
+
+    with psycopg.connect(url) as own:
+        own.execute("CREATE TABLE orders (id integer)")
+        with pytest.raises(SchemaMismatch, match="rowlock migrate"):
+            note.options(connection=own).enqueue_sync()
+        # Nothing of ours came into it, and it lives.
+        own.execute("INSERT INTO orders VALUES (1)")
+    asyncio.run(on_an_async_one())
+    app.close_sync()
 
 
 async def test_a_user_who_may_not_make_the_schema_is_told_what_the_owner_runs(

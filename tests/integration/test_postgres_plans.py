@@ -14,6 +14,7 @@ from rowlock import _outcome
 from rowlock._job import Claim
 from rowlock._store import Demand, Retention
 from rowlock.stores.postgres import PostgresStore, finish, operate, read, rows, upkeep
+from rowlock.stores.postgres.bounds import BEGINNING
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.enqueue import enqueue
 from rowlock.stores.postgres.sessions import Session
@@ -26,6 +27,8 @@ from .postgres_given import job
 
 LEASE = timedelta(minutes=5)
 DELAY = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+FIELDS = '[{"path": ["n"], "value": 1}]'
 TASKS = frozenset({"mail", "report"})
 ERROR = {"type": "ValueError", "message": "no stock", "traceback": None}
 
@@ -38,6 +41,8 @@ OPERATIONS = {
 OTHERS = {
     "an operator asks for figures, and all is read": {
         "counts",
+        "place",
+        "rates",
         "due_tasks",
         "live_workers",
     },
@@ -85,7 +90,9 @@ OTHERS = {
         "past_days",
         "pausing",
         "pin",
+        "powers",
         "reading",
+        "registered",
         "replay_rules",
         "resume",
         "retiring",
@@ -241,6 +248,16 @@ async def look_ahead(session: Session) -> None:
     await session.run(
         "next_due",
         tasks=rows.texts(list(TASKS)),
+        suspects="false",
+        looked_at=datetime.now(UTC).isoformat(),
+        queues=rows.texts(["default"] * 3),
+        priorities=rows.numbers([2, 1, 0]),
+        after_ats=rows.instants([BEGINNING.at] * 3),
+        after_ids=rows.numbers([0] * 3),
+    )
+    await session.run(
+        "suspects",
+        tasks=rows.texts(list(TASKS)),
         queues=rows.texts(["default"] * 3),
         priorities=rows.numbers([2, 1, 0]),
     )
@@ -282,11 +299,14 @@ async def order(session: Session, ids: Sequence[int]) -> None:
     """Use every verb by id."""
     await session.run("lock", ids=rows.numbers(ids))
     await read.get(session, ids)
+    await session.run("match", ids=rows.numbers(ids), fields=FIELDS)
     await operate.move(
         session, ids, by="test", queue="default", priority=1, delay=DELAY
     )
     await operate.cancel(session, ids, by="test")
-    await operate.replay(session, ids, by="test", delay=DELAY, pace=DELAY)
+    await operate.replay(
+        session, ids, by="test", delay=DELAY, pace=SECOND, queue="default"
+    )
     await operate.cancel(session, ids[::2], by="test")
     await operate.delete(session, ids)
 

@@ -14,8 +14,9 @@ import psycopg
 import pytest
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import NewJob, Status
-from rowlock._store import Demand, Filter, Pruned, Retention
+from rowlock._store import Demand, Pruned, Retention
 from rowlock.stores.postgres import PostgresStore, retention
 from rowlock.testing import FakeClock
 from tests.cluster.databases import Databases

@@ -14,8 +14,9 @@ import pytest
 from psycopg import errors as pg
 
 from rowlock import _outcome
+from rowlock._filter import Filter
 from rowlock._job import Job, NewJob, Status
-from rowlock._store import Demand, Filter, Retention, Store
+from rowlock._store import Demand, Retention, Store
 from rowlock.stores.postgres import PostgresStore
 from tests.conformance.given import dead, new_job
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rowlock import _outcome
-from rowlock._store import Filter
+from rowlock._filter import Filter
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.stores.sqlite import checkpoint as checkpoints
 from rowlock.stores.sqlite.checkpoint import Checkpoint

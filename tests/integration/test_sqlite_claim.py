@@ -174,28 +174,6 @@ async def test_a_pause_that_ends_before_the_job_is_due_is_not_in_the_way(
     assert (await claim(store)).next_due == clock.now() + 3 * HOUR
 
 
-async def test_a_suspect_is_known_until_an_attempt_ends(store: SQLiteStore) -> None:
-    async def is_suspect() -> bool:
-        def read(connection: sqlite3.Connection, _now: int) -> bool:
-            found = connection.execute("SELECT suspect FROM rowlock_jobs").fetchone()
-            return bool(found[0])
-
-        return await store._database.read(read)
-
-    await store.enqueue([new_job(max_attempts=9)])
-    (held,) = (await claim(store)).claims
-    assert not await is_suspect()
-    await store.finish([_outcome.lost(held)])
-    assert await is_suspect()
-    (held,) = (await claim(store)).claims
-    await store.finish([_outcome.released(held.key, unstarted=True)])
-    assert await is_suspect()
-    (held,) = (await claim(store)).claims
-    assert held.losses == 1
-    await store.finish([_outcome.snoozed(held.key, timedelta(0))])
-    assert not await is_suspect()
-
-
 async def test_a_claim_between_reading_and_writing_meets_a_pause(
     store: SQLiteStore,
 ) -> None:
@@ -203,7 +181,7 @@ async def test_a_claim_between_reading_and_writing_meets_a_pause(
     await store.enqueue([new_job()])
     demand = Demand(total=10, tasks=frozenset({"task"}))
     assert await store._database.read(
-        lambda c, now: claiming.peek(c, now, demand, 0) is PENDING
+        lambda c, now: claiming.peek(c, now, demand, 0, worker="w") is PENDING
     )
     await store.pause(Pause(queue="default"))
 

@@ -19,7 +19,7 @@ from rowlock._errors import (
     StoreUnavailable,
     WrongConnection,
 )
-from rowlock._store import Filter
+from rowlock._filter import Filter
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.testing import FakeClock
 

@@ -12,8 +12,8 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._errors import StoreUnavailable
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Filter
 
 from .sqlite_given import LEASE, a_users, claim, new_job, opened, start
 
@@ -220,7 +220,8 @@ CROWD = """
 
     import json
     from rowlock._outcome import succeeded
-    from rowlock._store import Filter, Retention
+    from rowlock._filter import Filter
+    from rowlock._store import Retention
     asyncio.run(main(sys.argv[1], float(sys.argv[2])))
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rowlock._errors import ConfigError, SchemaMismatch, StoreUnavailable
-from rowlock._store import Filter
+from rowlock._filter import Filter
 from rowlock.stores import connect
 from rowlock.stores.sqlite import connection as connections
 

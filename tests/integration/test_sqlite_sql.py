@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rowlock import _outcome
-from rowlock._store import Filter
+from rowlock._filter import Filter
 from rowlock.stores import _sql
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import migrate
@@ -33,7 +33,7 @@ NEEDS = {
     for name, header in HEADERS.items()
     if "Needs" in header or "Steps through" in header
 }
-FIRST = "a60cb9593f59d2575bfae48eca19b860538d16015ec8c1f8a4b5603d262f05c2"
+FIRST = "5a7a0f197badce38ed493208d3d879aa4b01d2734645f16f6383ec2bb2e5fb48"
 # Design §5, the relation that people query.
 COLUMNS = """
     id queue task payload status priority run_at expires_at claims attempts failures
@@ -102,11 +102,15 @@ def test_a_statement_uses_the_index_that_its_header_names(
     assert used == NEEDS[name] or name == "enqueue_keyed"
 
 
+COPIES = {"census", "copy_jobs", "damaged"}
+
+
 @pytest.mark.parametrize("name", sorted(SQL))
 def test_no_statement_reads_the_whole_table(
     connection: sqlite3.Connection, name: str
 ) -> None:
-    if SQL[name].startswith(("PRAGMA", "CREATE")):
+    # What is copied is read whole.
+    if SQL[name].startswith(("PRAGMA", "CREATE")) or name in COPIES:
         return
 
     assert not re.search(
@@ -115,7 +119,10 @@ def test_no_statement_reads_the_whole_table(
 
 
 BY_ID = [
-    name for name in SQL if re.search(r":ids?\b", SQL[name]) and "worker" not in name
+    name
+    for name in SQL
+    if re.search(r":ids?\b", SQL[name]) and name not in {*COPIES, "copy_job"}
+    if "worker" not in name
 ]
 
 
@@ -123,7 +130,7 @@ BY_ID = [
 def test_what_is_asked_by_id_is_found_by_id(
     connection: sqlite3.Connection, name: str
 ) -> None:
-    (first, *_) = plan(connection, name).splitlines()
+    first = plan(connection, name).removeprefix("MATERIALIZE job\n")
 
     assert first.startswith("SEARCH rowlock_rows USING INTEGER PRIMARY KEY (rowid=?)")
 

@@ -16,8 +16,8 @@ import pytest
 
 from rowlock._clock import SystemClock
 from rowlock._errors import OutcomeUnknown, StoreError, StoreUnavailable
+from rowlock._filter import Filter
 from rowlock._job import NewJob
-from rowlock._store import Filter
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite.thread import Run, Thread, Work

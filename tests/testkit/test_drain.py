@@ -21,8 +21,10 @@ from rowlock import (
     Status,
     Unrecoverable,
     UsageError,
+    _outcome,
     current_attempt,
 )
+from rowlock._store import Demand
 from rowlock.events import AttemptSucceeded, Ending, Event
 from rowlock.testing import Drained, FakeClock, HandlerFailed, drain, drain_sync
 
@@ -182,6 +184,22 @@ async def test_only_the_queues_that_are_named_are_drained(app: App) -> None:
     drained = await drain(app, queues=["mail"])
 
     assert [ran.queue for ran in drained.ran] == ["mail", "mail"]
+
+
+async def test_a_job_whose_worker_was_lost_is_drained_too(app: App) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    await note.enqueue()
+    store = app._store
+    demand = Demand(total=1, tasks=frozenset({"note"}))
+    await store.claim(demand, worker="dead", lease=timedelta(seconds=60))
+    lost = await store.lost(1, worker="dead")
+    await store.finish([_outcome.lost(claim) for claim in lost])
+
+    drained = await drain(app)
+
+    assert [(ran.attempt, ran.status) for ran in drained.ran] == [(2, Status.SUCCEEDED)]
 
 
 async def test_a_paused_queue_is_not_drained(app: App) -> None:

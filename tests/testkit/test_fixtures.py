@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 SHOP = """
@@ -149,6 +152,31 @@ def test_the_fixtures_work_in_every_kind_of_test_and_leave_nothing(
 
     ran.assert_outcomes(passed=8)
     assert ran.ret == 0
+
+
+def test_the_pages_test_on_an_own_connection_to_postgres_passes(
+    project: pytest.Pytester, postgres_url: str
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (shop,) = (block for block in blocks if "app = App(" in block)
+    (test,) = (block for block in blocks if "psycopg.connect(" in block)
+    project.makepyfile(shop=shop, test_uses=test)
+
+    ran = run(project, "-o", f"rowlock_database={postgres_url}")
+
+    ran.assert_outcomes(passed=1)
+
+
+def test_in_memory_no_driver_reaches_the_jobs_and_that_is_said(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(test_uses="def test_one(rowlock_database): ...")
+
+    ran = run(project)
+
+    ran.assert_outcomes(errors=1)
+    ran.stdout.fnmatch_lines(["The jobs of this test are in memory, where no other*"])
 
 
 def test_no_thread_and_no_loop_stays(project: pytest.Pytester) -> None:

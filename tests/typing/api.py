@@ -23,6 +23,7 @@ from rowlock import (
     Filter,
     Job,
     JobUnfinished,
+    KeyedTask,
     NewJob,
     Page,
     Retention,
@@ -30,6 +31,7 @@ from rowlock import (
     Snooze,
     Stats,
     Status,
+    Task,
     Unrecoverable,
     current_attempt,
 )
@@ -86,6 +88,14 @@ async def count(lines: list[str]) -> int:
     return len(lines)
 
 
+@app.task
+def count_names(name: str) -> int:
+    return len(name)
+
+
+keyed_names = count_names.options(idempotency_key="names")
+
+
 @dataclass
 class Order:
     number: int
@@ -112,9 +122,9 @@ async def b136_a_task_keeps_its_functions_signature_in_either_form() -> None:
     await greet(name="Ada", times=2)
     assert_type(await ship(Order(1), express=True), str | None)
 
-    assert_type(await greet.enqueue("Ada", times=2), int | None)
-    assert_type(await ship.enqueue(Order(1), express=True), int | None)
-    assert_type(total.enqueue_sync(order_id=1, prices=[1.5]), int | None)
+    assert_type(await greet.enqueue("Ada", times=2), int)
+    assert_type(await ship.enqueue(Order(1), express=True), int)
+    assert_type(total.enqueue_sync(order_id=1, prices=[1.5]), int)
     assert_type(total.job(1, prices=[1.5]), NewJob)
     jobs = (greet.job(name) for name in ("Ada", "Bo"))
     assert_type(await app.enqueue_many(jobs), list[int | None])
@@ -128,16 +138,16 @@ async def b137_async_functions_decorate_cleanly() -> None:
     assert_type(await count(["a"]), int)
     called: Coroutine[Any, Any, int] = count(["a"])
     called.close()
-    assert_type(await count.enqueue(["a"]), int | None)
+    assert_type(await count.enqueue(["a"]), int)
 
 
 async def an_enqueue_is_a_coroutine_like_any_other() -> None:
-    assert_type(await asyncio.create_task(greet.enqueue("Ada")), int | None)
+    assert_type(await asyncio.create_task(greet.enqueue("Ada")), int)
     first, second = await asyncio.gather(greet.enqueue("Ada"), count.enqueue([]))
-    assert_type(first, int | None)
-    assert_type(second, int | None)
-    assert_type(await asyncio.wait_for(greet.enqueue("Ada"), 10), int | None)
-    assert_type(asyncio.run(greet.enqueue("Ada")), int | None)
+    assert_type(first, int)
+    assert_type(second, int)
+    assert_type(await asyncio.wait_for(greet.enqueue("Ada"), 10), int)
+    assert_type(asyncio.run(greet.enqueue("Ada")), int)
 
     greet.enqueue("Ada")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
     app.enqueue_many([])  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
@@ -170,8 +180,32 @@ async def options_keep_the_signature(connection: sqlite3.Connection) -> None:
     greet.options(run_at=datetime.now(UTC), expires_at=datetime.now(UTC))
 
     await later.enqueue(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    greet.options(delay="soon")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    greet.options(dely=60)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    greet.options(delay="soon")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    greet.options(dely=60)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+def enqueued(task: KeyedTask[..., Any]) -> int | None:
+    return task.enqueue_sync()
+
+
+async def only_a_key_makes_a_duplicate_possible(key: str | None) -> None:
+    assert_type(await greet.options(delay=60, queue="mail").enqueue("Ada"), int)
+    assert_type(greet.options(delay=60).enqueue_sync("Ada", times=2), int)
+    keyed = greet.options(idempotency_key="greet:Ada", delay=60)
+    assert_type(await keyed.enqueue("Ada"), int | None)
+    assert_type(keyed.enqueue_sync("Ada"), int | None)
+    assert_type(await keyed.options(delay=60).enqueue("Ada"), int | None)
+    assert_type(greet.options(idempotency_key=key).enqueue_sync("Ada"), int | None)
+    assert_type(keyed.job("Ada"), NewJob)
+    await keyed("Ada")
+    assert_type([enqueued(each) for each in (total, keyed_names)], list[int | None])
+
+    await app.wait(await keyed.enqueue("Ada"), 30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    app.wait_sync(keyed.enqueue_sync("Ada"), 30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    unkeyed: Task[..., int] = keyed_names  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    assert_type(unkeyed.enqueue_sync("Ada"), int)
+    keyed.enqueue_sync(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    keyed.options(idempotency_key=1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 async def operators_get_values() -> None:
@@ -188,6 +222,10 @@ async def operators_get_values() -> None:
         await app.move([17], queue="mail", priority=5, delay=0), Sequence[Answer]
     )
     old = Filter(status=Status.FAILED, older_than=timedelta(days=1))
+    assert_type(old.status, Status | None)
+    assert_type(Filter(status="failed", older_than=3600).older_than, timedelta | None)
+    assert_type(Filter(ids=[1, 2]).ids, tuple[int, ...] | None)
+    assert_type(Retention(failed=3600).failed, timedelta)
     assert_type(app.delete_sync(old, by="ada"), Sequence[Answer])
     assert_type(await app.resume(queue="mail"), bool)
     await app.pause(task=greet, for_=timedelta(hours=1), reason="the provider is down")
@@ -199,20 +237,20 @@ async def operators_get_values() -> None:
     await app.move(17, "mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await app.pause("mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Filter(state="failed")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Filter(status="dead")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Filter(older_than="1d")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retention(failed="30d")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def a_job_is_waited_for() -> None:
     job_id = await greet.enqueue("Ada")
-    if job_id is None:
-        return
     try:
         assert_type(await app.wait(job_id, timeout=30), Job)
     except JobUnfinished as error:
         assert_type(error.job_id, int)
-    assert_type(app.wait_sync(job_id, 30), Job)
+    assert_type(app.wait_sync(greet.enqueue_sync("Bo"), 30), Job)
 
     await app.wait(job_id)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    await app.wait(await greet.enqueue("Bo"), 30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def a_handler_asks_and_tells() -> None:
@@ -226,6 +264,7 @@ async def a_handler_asks_and_tells() -> None:
     attempt.progress(0.5, "half of it")
     attempt.spawn(greet.job("Ada"), *(greet.job(name) for name in ("Bo", "Cy")))
     await attempt.cancelled
+    attempt.cancelled.raise_if_set()
     if attempt.cancelled or attempt.cancelled.wait(1):
         return
 
@@ -297,4 +336,5 @@ async def tested(rowlock_app: App, rowlock_clock: FakeClock) -> None:
     assert_enqueued_sync(app, "greet", status="pending", delay=60, within=1)
     await refute_enqueued(app, greet, priority=3, status=Status.FAILED)
     refute_enqueued_sync(app, greet, run_at=datetime.now(UTC))
+    await refute_enqueued(app, greet, status="dead")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await refute_enqueued(app, greet, colour="red")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

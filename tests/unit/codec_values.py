@@ -11,7 +11,8 @@ from uuid import UUID
 
 import msgspec
 
-from rowlock._codec import MAX_PAYLOAD, Codec
+from rowlock._codec import Codec
+from rowlock._payload import MAX_PAYLOAD
 
 
 class Colour(Enum):

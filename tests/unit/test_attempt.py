@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from rowlock._attempt import Cancelled
+from rowlock._cancelled import Cancelled
 
 
 def test_the_signal_to_stop_is_false_until_it_is_set() -> None:

@@ -18,8 +18,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from rowlock._codec import MAX_PAYLOAD, Codec, encode_json
+from rowlock._codec import Codec, encode_json
 from rowlock._errors import PayloadError
+from rowlock._payload import MAX_PAYLOAD
 from tests.unit.codec_values import (
     Address,
     Channel,
@@ -226,8 +227,32 @@ def test_b54_what_would_come_back_changed_is_refused_with_its_path(
     assert refused.value.path == path
     assert said in str(refused.value)
     assert str(refused.value).startswith(
-        f"`{path}` can't be stored for task 'handler':"
+        (
+            f"`{path}` can't be stored for task 'handler':",
+            f"`{path}` doesn't fit the handler of task 'handler':",
+        )
     )
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        *((int, "1"), (int, 1.5), (bool, 1), (str, None), (Literal["a"], "b")),
+        *((dict[str, list[int]], {"z": [1, "2"]}), (Order, {"number": 1})),
+    ],
+)
+def test_what_no_annotation_reads_is_refused_in_the_same_words_from_a_call_and_json(
+    annotation: object, value: object
+) -> None:
+    codec = taking(annotation)
+
+    with pytest.raises(PayloadError) as called:
+        codec.encode({"value": value}, limit=MAX_PAYLOAD)
+    with pytest.raises(PayloadError) as typed:
+        codec.decode(json.dumps({"value": value}))
+
+    assert str(called.value) == str(typed.value)
+    assert called.value.path == typed.value.path
 
 
 def test_b54_an_int_may_reach_a_float_as_the_equal_float() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rowlock._codec import MAX_PAYLOAD, Codec
+from rowlock._codec import Codec
 from rowlock._errors import PayloadError
+from rowlock._payload import MAX_PAYLOAD
 from tests.unit.codec_values import LookAlike, Order, taking
 
 

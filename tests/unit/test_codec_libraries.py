@@ -25,8 +25,9 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from rowlock._codec import MAX_PAYLOAD, Codec
+from rowlock._codec import Codec
 from rowlock._errors import PayloadError
+from rowlock._payload import MAX_PAYLOAD
 from tests.unit.codec_values import taking, there_and_back
 
 T = TypeVar("T")

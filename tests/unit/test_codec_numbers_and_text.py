@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from rowlock._codec import MAX_PAYLOAD, encode_json, storable
+from rowlock._codec import encode_json
 from rowlock._errors import PayloadError
+from rowlock._payload import MAX_PAYLOAD, storable
 from tests.unit.codec_values import LookAlike, Point, taking, there_and_back
 
 NOT_NUMBERS = [math.nan, math.inf, -math.inf]

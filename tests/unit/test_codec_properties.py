@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowlock._codec import MAX_PAYLOAD, encode_json, storable
+from rowlock._codec import encode_json
 from rowlock._errors import PayloadError
+from rowlock._payload import MAX_PAYLOAD, storable
 from tests.unit.codec_values import (
     Channel,
     Colour,

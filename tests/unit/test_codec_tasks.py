@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 import msgspec
 import pytest
 
-from rowlock._codec import MAX_PAYLOAD, Codec
+from rowlock._codec import Codec
 from rowlock._errors import ConfigError, InvalidTask
+from rowlock._payload import MAX_PAYLOAD
 from tests.unit.codec_values import Colour, Order, Size, taking
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from rowlock import Job, Status
 from rowlock._job import JSON
-from rowlock.cli.story import standing, tell
+from rowlock.cli.story import quiet_attempts, standing, tell
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PENDING = Job(
@@ -49,6 +49,8 @@ PENDING = Job(
 TRIED = replace(PENDING, attempts=2, started_at=NOW - timedelta(seconds=5))
 RUNNING = replace(TRIED, status=Status.RUNNING)
 ENDED = replace(TRIED, finished_at=NOW)
+FAILED_FIRST: Mapping[str, JSON] = {"event": "failed", "attempt": 1}
+LOST_FIRST: Mapping[str, JSON] = {"event": "lost", "attempt": 1}
 AGAIN = "`rowlock jobs replay 17` runs it again"
 
 
@@ -58,8 +60,22 @@ AGAIN = "`rowlock jobs replay 17` runs it again"
         (PENDING, "due now"),
         (replace(PENDING, run_at=NOW + timedelta(seconds=40)), "due in 40 s"),
         (
-            replace(TRIED, failures=1, losses=2, run_at=NOW - timedelta(minutes=3)),
+            replace(
+                TRIED,
+                failures=1,
+                losses=2,
+                run_at=NOW - timedelta(minutes=3),
+                errors=(FAILED_FIRST, {"event": "lost", "attempt": 2}),
+            ),
             "attempt 3 due 3 min ago, after 1 of 3 failures and 2 lost workers",
+        ),
+        (
+            replace(TRIED, run_at=NOW + timedelta(minutes=3)),
+            "attempt 3 due in 3 min, after 2 snoozes or releases",
+        ),
+        (
+            replace(TRIED, failures=1, errors=(FAILED_FIRST,)),
+            "attempt 3 due now, after 1 of 3 failures and 1 snooze or release",
         ),
         (RUNNING, "attempt 2 runs for 5 s"),
         (
@@ -67,14 +83,18 @@ AGAIN = "`rowlock jobs replay 17` runs it again"
             "attempt 2 runs for 5 s, and is asked to stop",
         ),
         (
-            replace(ENDED, status=Status.SUCCEEDED, losses=1),
+            replace(ENDED, status=Status.SUCCEEDED, losses=1, errors=(LOST_FIRST,)),
             "attempt 2 succeeded in 5 s, after 1 lost worker",
         ),
         (
-            replace(ENDED, status=Status.FAILED, failures=3),
-            f"a dead letter, after 3 of 3 failures; {AGAIN}",
+            replace(ENDED, status=Status.FAILED, failures=1, errors=(LOST_FIRST,)),
+            f"a dead letter, after 1 of 3 failures; {AGAIN}",
         ),
-        (replace(ENDED, status=Status.CANCELLED), "cancelled in attempt 2"),
+        (
+            replace(ENDED, status=Status.CANCELLED, cancel_requested_at=NOW),
+            "cancelled in attempt 2",
+        ),
+        (replace(ENDED, status=Status.CANCELLED), "cancelled after attempt 2"),
         (replace(PENDING, status=Status.CANCELLED), "cancelled before it started"),
     ],
 )
@@ -121,3 +141,39 @@ def test_a_story_says_where_earlier_events_are_not_kept() -> None:
 
     assert "of what comes here the last 10 are kept" in told
     assert "attempt 5 failed" in told
+
+
+def test_a_story_tells_of_attempts_that_left_no_entry() -> None:
+    errors: tuple[Mapping[str, JSON], ...] = (
+        {"event": "failed", "attempt": 3},
+        {"event": "move", "by": "ada"},
+    )
+    job = replace(TRIED, attempts=6, failures=1, errors=errors)
+
+    def titles(job: Job) -> list[str]:
+        lines = [click.unstyle(line) for line in tell(job, NOW)]
+        story = lines[lines.index("story, oldest first") + 1 :]
+        return [line.strip() for line in story if not line.startswith("    ")]
+
+    assert titles(job) == [
+        "enqueued",
+        "attempts 1 to 2 snoozed or released",
+        "attempt 3 failed",
+        "move",
+        "attempts 4 to 6 snoozed or released",
+    ]
+    assert titles(replace(job, status=Status.RUNNING))[-2:] == [
+        "attempts 4 to 5 snoozed or released",
+        "attempt 6 started",
+    ]
+
+
+def test_of_attempts_before_the_first_entry_that_is_kept_nothing_is_told() -> None:
+    failed: Mapping[str, JSON] = {"event": "failed"}
+    errors = tuple({**failed, "attempt": n} for n in range(5, 25, 2))
+
+    assert quiet_attempts(replace(TRIED, attempts=24, errors=errors)) == [
+        *range(6, 25, 2)
+    ]
+    acts = ({"event": "move", "by": "ada"},) * 10
+    assert quiet_attempts(replace(TRIED, attempts=24, errors=acts)) == []

@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 
 from rowlock import App, Retry, Snooze, Status, current_attempt
-from rowlock._events import (
+from rowlock._store import Demand
+from rowlock.events import (
     AttemptStuck,
     ClaimRecovered,
     Event,
@@ -19,7 +20,6 @@ from rowlock._events import (
     JobEnqueued,
     JobEvent,
 )
-from rowlock._store import Demand
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually

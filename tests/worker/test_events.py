@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 import pytest
 
 from rowlock import App, Snooze, current_attempt
-from rowlock._events import (
+from rowlock.events import (
     AttemptSnoozed,
     AttemptStarted,
     AttemptSucceeded,

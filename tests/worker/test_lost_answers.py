@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from rowlock import App, OutcomeUnknown, Status, StoreError
-from rowlock._events import (
+from rowlock._worker import fetch
+from rowlock.events import (
     AttemptSucceeded,
     ClaimRefused,
     Event,
     JobCancelled,
     OutcomeDropped,
 )
-from rowlock._worker import fetch
 from rowlock.testing import FakeClock
 from tests.endings import all_over, ended, known, reached
 from tests.eventually import eventually

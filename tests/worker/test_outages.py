@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from rowlock import App, Status
-from rowlock._events import (
+from rowlock.events import (
     AttemptStarted,
     ClaimRecovered,
     Event,

@@ -12,9 +12,9 @@ from datetime import timedelta
 import pytest
 
 from rowlock import App, Status, StoreUnavailable, _outcome, current_attempt
-from rowlock._events import ClaimLapsed, ClaimRefused, Event
 from rowlock._worker.renew import Renew
 from rowlock._worker.runs import Runs
+from rowlock.events import ClaimLapsed, ClaimRefused, Event
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually

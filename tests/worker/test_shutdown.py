@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 
 from rowlock import App, Status, current_attempt
-from rowlock._events import (
+from rowlock.events import (
     AttemptReleased,
     AttemptStarted,
     AttemptStuck,

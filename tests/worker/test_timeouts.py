@@ -7,7 +7,7 @@ import threading
 from datetime import timedelta
 
 from rowlock import App, Status, current_attempt
-from rowlock._events import AttemptFailed, AttemptStuck, ClaimRefused, Event
+from rowlock.events import AttemptFailed, AttemptStuck, ClaimRefused, Event
 from tests.endings import ended, known, reached, rested
 from tests.eventually import eventually
 

@@ -8,7 +8,6 @@ culprit; so is what one store would take and another not.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -19,11 +18,8 @@ from rowlock._codec.parameters import read_parameters
 from rowlock._codec.pydantic_models import from_json, to_json
 from rowlock._errors import PayloadError
 
-MAX_PAYLOAD = 1024 * 1024
-
 _encoder = msgspec.json.Encoder(enc_hook=to_json)
 _plain = msgspec.json.Decoder()
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Codec:
@@ -32,7 +28,7 @@ class Codec:
 
         >>> def greet(name: str, times: int = 1) -> None: ...
         >>> codec = Codec(greet)
-        >>> codec.encode(codec.bind(("Ada",), {}), limit=MAX_PAYLOAD)
+        >>> codec.encode(codec.bind(("Ada",), {}), limit=1000)
         '{"name":"Ada"}'
     """
 
@@ -86,6 +82,8 @@ class Codec:
         written = _write(dict(arguments), read, limit)
         if isinstance(written, str):
             return written
+        if written.is_misfit:
+            raise self._misfit(written) from written.cause
         remedy = f", or annotate it as `{written.wanted}`" if written.wanted else ""
         where = f"can't be stored for task {self._task!r}"
         raise _refusal(written, where, remedy) from written.cause
@@ -129,23 +127,13 @@ def encode_json(value: object, *, limit: int) -> str:
         PayloadError: it can't be stored, or wouldn't come back equal and of the same
             type.
 
-        >>> encode_json({"sent": 3}, limit=MAX_PAYLOAD)
+        >>> encode_json({"sent": 3}, limit=1000)
         '{"sent":3}'
     """
     written = _write(value, _plain.decode, limit)
     if isinstance(written, str):
         return written
     raise _refusal(written, "can't be stored") from written.cause
-
-
-def storable(text: str) -> str:
-    r"""
-    Put U+FFFD for what no store takes: U+0000 and lone surrogates.
-
-        >>> print(ascii(storable("bad\0")))
-        'bad\ufffd'
-    """
-    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _write(value: object, read: Callable[[bytes], object], limit: int) -> str | Fault:

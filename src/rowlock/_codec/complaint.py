@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,6 +21,12 @@ def misfit(
     text: bytes | str, error: Exception, read: Callable[[bytes], object]
 ) -> Fault:
     """Tell what `read` raised for this text."""
+    return replace(_told(text, error, read), is_misfit=True)
+
+
+def _told(
+    text: bytes | str, error: Exception, read: Callable[[bytes], object]
+) -> Fault:
     if isinstance(error, RecursionError):
         return Fault("it is nested too deeply")
     if not isinstance(error, msgspec.DecodeError):

@@ -45,12 +45,14 @@ class Fault:
     """
     What is wrong and where, the path as seen from the value that was looked at.
 
-    `wanted` names the annotation that would keep the value as it is.
+    `wanted` names the annotation that would keep the value as it is. A misfit is one
+    that no annotation reads, whether it came from a call or from JSON that was typed.
     """
 
     problem: str
     path: str = ""
     wanted: str | None = None
+    is_misfit: bool = False
     cause: Exception | None = None
 
     def because(self, cause: Exception) -> Fault:

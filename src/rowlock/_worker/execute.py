@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rowlock import _attempt, _outcome
-from rowlock._codec import encode_json, storable
+from rowlock._codec import encode_json
 from rowlock._durations import LONGEST, to_delay
 from rowlock._errors import PayloadError, UsageError
 from rowlock._events import logger
 from rowlock._job import JSON, Claim, Outcome
+from rowlock._payload import storable
 from rowlock._retry import DEFAULT_BACKOFF, Backoff, BackoffRule, after_failure
 from rowlock._signals import Retry, Snooze, Unrecoverable
 

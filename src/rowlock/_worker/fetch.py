@@ -2,12 +2,13 @@
 Claiming what there is room for, and sleeping where there is nothing.
 
 It sleeps until a wake-up, the next due job, or the safety interval: wake-ups are hints,
-and may all be lost (law 19).
+and may all be lost (law 19). While a suspect runs, nothing else is claimed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -17,18 +18,23 @@ from typing import TYPE_CHECKING
 from rowlock import _outcome
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._store import Demand
+from rowlock._worker.suspects import Suspects
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from datetime import datetime
 
     from rowlock._job import Claim, ClaimKey
-    from rowlock._store import Claimed
+    from rowlock._store import Claimed, Wakeups
     from rowlock._worker.outage import Outage
     from rowlock._worker.runs import Runs
     from rowlock._worker.settings import Settings
 
 LARGEST_CLAIM = 500
+
+# A suspect may kill the process, and outcomes of what ended before would go with it.
+# They are awaited; one that waits for a user's transaction, for no longer than this.
+LONGEST_FLUSH_S = 1.0
 
 
 class Fetch:
@@ -42,6 +48,7 @@ class Fetch:
         *,
         start: Callable[[Claim], None],
         renew: Callable[[], Awaitable[None]],
+        flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._store = settings.store
@@ -49,16 +56,24 @@ class Fetch:
         self._outage = outage
         self._start = start
         self._renew = renew
+        self._flush = flush
         self._tasks = frozenset(settings.tasks)
         # When the last claims that it was told of were made, by the store's clock.
         self._told_of_at: datetime | None = None
+        self._suspects = Suspects(settings.safety_interval)
+        self._clock = settings.clock
+        self._suspect: ClaimKey | None = None
         self._room = asyncio.Event()
         self._stopping = False
         self._sleeper: asyncio.Task[object] | None = None
+        self._until_empty: asyncio.Timeout | None = None
 
     def on_room(self) -> None:
         """Hear that a handler has ended."""
         self._room.set()
+        if not self._runs.live and self._until_empty is not None:
+            self._until_empty.reschedule(0)
+            self._until_empty = None
 
     def stop(self) -> None:
         """Claim no more; `loop` returns when a claim under way has been given back."""
@@ -72,39 +87,96 @@ class Fetch:
             while not self._stopping:
                 self._room.clear()
                 room = min(self._settings.concurrency - self._runs.live, LARGEST_CLAIM)
-                if room <= 0:
+                if room <= 0 or self._runs_suspect():
+                    self._suspects.had_no_room()
                     await self._sleep(self._room.wait)
                 # Not the claims themselves: while it sleeps they would be kept alive.
                 elif (pause := await self._fill(room)) is not None:
-                    await self._sleep(partial(wakeups.wait, pause))
+                    await self._sleep(partial(self._wait, wakeups, pause))
 
     async def _fill(self, room: int) -> timedelta | None:
         """Claim and start; tell how long to sleep, None to look again at once."""
-        claimed = await self._claim(room)
+        suspects = self._suspects
+        has_tried = suspects.is_waiting and not self._runs.live
+        if has_tried and await self._take_suspect():
+            return None
+        # One that gives way still looks: somebody else may have taken it.
+        gives_way = suspects.gives_way(self._clock.monotonic())
+        claimed = await self._claim(self._demand(0 if gives_way else room))
         if claimed is None:
             return None
+        now = self._clock.monotonic()
+        suspects.told(claimed, now)
+        await self._begin(claimed)
+        if (
+            self._stopping
+            or len(claimed.claims) == room
+            or gives_way != suspects.gives_way(now)
+            # Once: it may be locked, or somebody else's in this moment.
+            or (suspects.is_waiting and not self._runs.live and not has_tried)
+        ):
+            return None
+        waits = [self._settings.safety_interval]
+        if gives_way:
+            return waits[0]
+        if claimed.next_due is not None:
+            waits.append(max(claimed.next_due - claimed.now, timedelta(0)))
+        if (overdue_in := suspects.overdue_in(now)) < math.inf:
+            waits.append(timedelta(seconds=overdue_in))
+        return min(waits)
+
+    async def _take_suspect(self) -> bool:
+        """Claim a suspect and run it alone; False where there is none to be had."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_FLUSH_S):
+                await self._flush()
+        self._suspects.tried()
+        claimed = await self._claim(self._demand(1, suspects=True), alone=True)
+        if claimed is None or not claimed.claims:
+            return False
+        self._suspect = claimed.claims[0].key
+        await self._begin(claimed)
+        return True
+
+    async def _begin(self, claimed: Claimed) -> None:
+        """Start what was claimed; give it back where the worker is stopping."""
         if claimed.claims:
             self._told_of_at = claimed.now
         if self._stopping:
             await self._give_back([claim.key for claim in claimed.claims])
-            return None
+            return
         for claim in claimed.claims:
             self._start(claim)
-        if len(claimed.claims) == room:
-            return None
-        if claimed.next_due is None:
-            return self._settings.safety_interval
-        due_in = max(claimed.next_due - claimed.now, timedelta(0))
-        return min(due_in, self._settings.safety_interval)
 
-    async def _claim(self, room: int) -> Claimed | None:
-        """Claim once; None where the store is away and it is worth another look."""
+    def _runs_suspect(self) -> bool:
+        run = None if self._suspect is None else self._runs.get(self._suspect)
+        return run is not None and run.ended_at is None
+
+    async def _wait(self, wakeups: Wakeups, pause: timedelta) -> None:
+        """Sleep until there are news, or nothing runs while a suspect waits for it."""
+        if not (self._suspects.is_waiting and self._runs.live):
+            await wakeups.wait(pause)
+            return
+        try:
+            async with asyncio.timeout(None) as self._until_empty:
+                await wakeups.wait(pause)
+        except TimeoutError:
+            return
+        finally:
+            self._until_empty = None
+
+    def _demand(self, total: int, *, suspects: bool = False) -> Demand:
         queues = self._settings.queues
-        demand = Demand(
-            total=room,
+        most = max(total, 1)
+        return Demand(
+            total=total,
             tasks=self._tasks,
-            queues=None if queues is None else dict.fromkeys(queues, room),
+            queues=None if queues is None else dict.fromkeys(queues, most),
+            suspects=suspects,
         )
+
+    async def _claim(self, demand: Demand, *, alone: bool = False) -> Claimed | None:
+        """Claim once; None where the store is away and it is worth another look."""
         if self._outage.is_on() and not await self._is_back():
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
@@ -113,7 +185,7 @@ class Fetch:
                 demand,
                 worker=self._settings.worker,
                 lease=self._settings.lease,
-                alone=self._settings.concurrency == 1,
+                alone=alone or self._settings.concurrency == 1,
             )
         except OutcomeUnknown as error:
             self._outage.began(error)

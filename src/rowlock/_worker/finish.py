@@ -17,7 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
-from rowlock._events import ClaimRefused, OutcomeDropped, worker_logger
+from rowlock._events import worker_logger
+from rowlock._events.worker import ClaimRefused, OutcomeDropped
 from rowlock._job import Outcome, Status
 from rowlock._worker.report import told
 

@@ -14,13 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock import _attempt, _outcome
-from rowlock._events import AttemptStarted, AttemptStuck, SignalSwallowed
+from rowlock._events.worker import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
 from rowlock._worker.runs import Run, Runs
 from rowlock._worker.threads import Threads
 
 if TYPE_CHECKING:
-    from rowlock._attempt import Attempt, Desk, Reason
+    from rowlock._attempt import Attempt, Desk
+    from rowlock._cancelled import Reason
     from rowlock._extensions import Around
     from rowlock._job import Claim, Outcome
     from rowlock._worker.finish import Finish

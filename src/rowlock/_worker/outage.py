@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
-from rowlock._events import StoreAway, StoreBack
+from rowlock._events.worker import StoreAway, StoreBack
 
 if TYPE_CHECKING:
     from rowlock._worker.settings import Settings

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from rowlock._dead_letters import Probed, ReplayRule
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
-from rowlock._events import JobsReplayed, ReplayProbed
+from rowlock._events.operators import JobsReplayed
+from rowlock._events.worker import ReplayProbed
 from rowlock._worker.probe import Probes
 
 if TYPE_CHECKING:

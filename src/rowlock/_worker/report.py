@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from rowlock._events import (
+from rowlock._events import Event
+from rowlock._events.worker import (
     AttemptFailed,
     AttemptReleased,
     AttemptSnoozed,
     AttemptSucceeded,
     ClaimRecovered,
-    Event,
     JobCancelled,
     JobDeadLettered,
     ResultDropped,

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rowlock._attempt import Attempt, Reason
+from rowlock._attempt import Attempt
+from rowlock._cancelled import Reason
 from rowlock._job import Claim, ClaimKey
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rowlock import _outcome
 from rowlock._durations import LONGEST
-from rowlock._events import UpkeepDone
+from rowlock._events.worker import UpkeepDone
 from rowlock._job import Claim
 from rowlock._store import Pruned, Retention
 from rowlock._worker.report import recovered

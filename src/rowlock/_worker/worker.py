@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Self
 
 import rowlock
 from rowlock._errors import ConfigError, StoreError, UsageError
-from rowlock._events import (
+from rowlock._events import worker_logger
+from rowlock._events.worker import (
     ClaimLapsed,
     TasksUnserved,
     WorkerDraining,
     WorkerStarted,
     WorkerStopped,
-    worker_logger,
 )
 from rowlock._register import task_infos
 from rowlock._store import TaskInfo, WorkerInfo
@@ -209,6 +209,7 @@ class Worker:
             self._outage,
             start=self._handlers.start,
             renew=self._renew.now,
+            flush=self._finish.flush,
         )
         self._upkeep = Upkeep(settings, self._outage)
         self._replay = Replay(settings, self._outage)

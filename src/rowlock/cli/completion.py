@@ -30,19 +30,22 @@ def queues(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 
 
 def task_names(app: App) -> set[str]:
-    """Name the tasks of an app, of its live workers, and of jobs that are due."""
+    """Name the tasks of an app, those told of, and those of workers and due jobs."""
     stats = app.stats_sync()
+    told = {info.name for info in stats.registered}
     of_workers = {task for worker in stats.workers for task in worker.tasks}
     paused = {pause.task for pause in stats.pauses if pause.task is not None}
-    return {*app.tasks, *of_workers, *(each.task for each in stats.tasks), *paused}
+    due = {each.task for each in stats.tasks}
+    return {*app.tasks, *told, *of_workers, *due, *paused}
 
 
 def queue_names(app: App) -> set[str]:
-    """Name the queues of an app's tasks, of jobs, and of its live workers."""
+    """Name the queues of known tasks, of jobs, and of live workers."""
     stats = app.stats_sync()
     of_workers = {queue for worker in stats.workers for queue in worker.queues or ()}
     paused = {pause.queue for pause in stats.pauses if pause.queue is not None}
     of_tasks = {task.defaults.queue for task in app.tasks.values()}
+    of_tasks |= {info.queue for info in stats.registered}
     return {*of_tasks, *of_workers, *(each.queue for each in stats.queues), *paused}
 
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import click
 
 from rowlock._dead_letters import DeadGroup
+from rowlock._instants import relative
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
-from rowlock.cli.instants import relative
 from rowlock.cli.parameters import Place, output_options, place_options, read_name
 from rowlock.cli.table import Cell, Column, print_table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -67,6 +66,8 @@ def demo(*, seconds: timedelta, keep: bool) -> None:
     GitHub sends them, shows a dead letter, mends its cause and replays it. All of it
     goes through the public API; rowlock/cli/demo_app.py is the app.
     """
+    import asyncio
+
     from rowlock.cli.demo_play import play
 
     if not SHORTEST_S <= seconds.total_seconds() <= LONGEST_S:

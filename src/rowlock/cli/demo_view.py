@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from rowlock import App, Job, Stats, Status
-from rowlock._events import (
+from rowlock._instants import span
+from rowlock.cli import colour
+from rowlock.cli.demo_app import LONG_TASK
+from rowlock.cli.demo_screen import Screen, bar, fit
+from rowlock.cli.table import cut, printable
+from rowlock.events import (
     AttemptFailed,
     AttemptReleased,
     AttemptSnoozed,
@@ -24,11 +29,6 @@ from rowlock._events import (
     JobDeadLettered,
     JobEvent,
 )
-from rowlock.cli import colour
-from rowlock.cli.demo_app import LONG_TASK
-from rowlock.cli.demo_screen import Screen, bar, fit
-from rowlock.cli.instants import span
-from rowlock.cli.table import cut, printable
 
 WIDTH = 80
 COUNT_S, DRAW_S = 1.0, 0.25

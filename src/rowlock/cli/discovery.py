@@ -16,7 +16,7 @@ from types import ModuleType
 
 from rowlock._app import App
 from rowlock._errors import ConfigError, RowlockError
-from rowlock._task import Task
+from rowlock._task import KeyedTask
 
 VARIABLE = "ROWLOCK_APP"
 PROJECT = "pyproject.toml"
@@ -201,7 +201,7 @@ def _made(value: object, name: str, module: ModuleType) -> App:
     if isinstance(value, App):
         return value
     # Calling a task would run its handler; calling the class App makes an empty one.
-    if not callable(value) or isinstance(value, Task | type):
+    if not callable(value) or isinstance(value, KeyedTask | type):
         kind = "a class" if isinstance(value, type) else f"of {type(value)}"
         msg = f"{name} is {kind}, not an App{_instead(module)}"
         raise ConfigError(msg)

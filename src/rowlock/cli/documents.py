@@ -55,3 +55,9 @@ def plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+def fields_of(value: object) -> dict[str, object]:
+    """Give a value of the API by its fields, so that a command can add some."""
+    told = plain(value)
+    return dict(told) if isinstance(told, dict) else {}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rowlock._errors import PayloadError, UsageError
+from rowlock._filter import Filter
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from rowlock._store import Filter
 from rowlock.cli import completion
 from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.discovery import find_app
@@ -185,7 +185,7 @@ def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _tell(app: App, job: NewJob, job_id: int | None, output: Output) -> None:
     holder = None if job_id is not None else _holder(app, job)
-    told = {"id": job_id, "duplicate": job_id is None, "held_by": holder}
+    told = {"job_id": job_id, "duplicate": job_id is None, "held_by": holder}
     if output.prints(told):
         return
     if job_id is not None:

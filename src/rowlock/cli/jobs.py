@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NoReturn
 
 import click
 
+from rowlock._answers import Page
+from rowlock._app import App
+from rowlock._errors import UsageError
+from rowlock._filter import Filter
+from rowlock._instants import relative
 from rowlock._job import Job, Status
-from rowlock._store import Filter, Page
+from rowlock._operations import CUT
 from rowlock.cli import colour
 from rowlock.cli.database import opened
 from rowlock.cli.dead import dead
 from rowlock.cli.documents import Output
-from rowlock.cli.instants import relative
 from rowlock.cli.parameters import (
     Place,
     output_options,
     place_options,
     read_id,
+    read_ids,
 )
-from rowlock.cli.selection import filter_options
+from rowlock.cli.selection import error_of, filter_options
 from rowlock.cli.story import tell
-from rowlock.cli.table import Cell, Column, print_table
+from rowlock.cli.table import Cell, Column, print_table, printable
 from rowlock.cli.verbs import cancel, delete, move, replay, run
 
 COLUMNS = (
@@ -34,6 +42,9 @@ COLUMNS = (
     Column("LAST ERROR", may_shrink=True),
 )
 
+# How often a list that is followed is read.
+FOLLOW_PAUSE_S = 1.0
+
 
 @click.group(epilog="Example: rowlock jobs list --status failed")
 def jobs() -> None:
@@ -45,6 +56,7 @@ def jobs() -> None:
     epilog="Example: rowlock jobs list --status failed --task send_receipt",
     short_help="List jobs, newest first.",
 )
+@click.argument("job_ids", callback=read_ids, nargs=-1, metavar="[ID]...")
 @filter_options
 @click.option(
     "--limit",
@@ -60,19 +72,39 @@ def jobs() -> None:
     metavar="ID",
     help="Go on below this id, for the next page.",
 )
+@click.option(
+    "--follow",
+    is_flag=True,
+    default=False,
+    help="Go on: print each job again that is new or has changed, until Ctrl-C.",
+)
 @output_options
 @place_options
 def list_(
+    job_ids: tuple[int, ...],
     where: Filter,
     output: Output,
     *,
     limit: int,
     after: int | None,
+    follow: bool,
     place: Place,
 ) -> None:
-    """List jobs, newest first."""
+    """
+    List jobs, newest first.
+
+    With --follow the newest --limit jobs that fit are watched, the oldest first.
+    """
+    where = replace(where, ids=job_ids or None)
+    if follow and (output.as_json or after is not None):
+        msg = "--follow has no end: it goes with --jsonl, not with --json or --after."
+        raise UsageError(msg)
     with opened(place) as app:
+        if follow:
+            _follow(app, where, output, limit)
         page = app.list_sync(where, after=after, limit=limit)
+    if page.is_cut:
+        click.echo(CUT, err=True)
     if not output.prints(page, page.jobs):
         _print_page(page, datetime.now(UTC))
 
@@ -98,8 +130,47 @@ def show(job_id: int, output: Output, *, place: Place) -> None:
             click.echo(line)
 
 
+@jobs.command(
+    epilog="Example: rowlock jobs why 17",
+    short_help="Say why a job isn't running.",
+)
+@click.argument("job_id", callback=read_id, metavar="ID")
+@output_options
+@place_options
+def why(job_id: int, output: Output, *, place: Place) -> None:
+    """
+    Say in one sentence why a job isn't running.
+
+    Whether it is paused, due later, of a task that no live worker has, behind others,
+    or over. In JSON there is a word for it too, the reason.
+    """
+    with opened(place) as app:
+        told = app.why_sync(job_id)
+    if not output.prints(told):
+        click.echo(printable(told.sentence))
+
+
 for verb in (dead, run, move, cancel, replay, delete):
     jobs.add_command(verb)
+
+
+def _follow(app: App, where: Filter, output: Output, limit: int) -> NoReturn:
+    """Print the jobs that fit as they come and change."""
+    seen: dict[int, tuple[datetime, int]] = {}
+    is_titled = False
+    while True:
+        jobs = app.list_sync(where, limit=limit).jobs[::-1]
+        changed = [job for job in jobs if seen.get(job.id) != _mark(job)]
+        seen = {job.id: _mark(job) for job in jobs}
+        if changed and not output.prints(changed, changed):
+            rows = [_row(job, datetime.now(UTC)) for job in changed]
+            print_table(COLUMNS, rows, titled=not is_titled)
+            is_titled = True
+        time.sleep(FOLLOW_PAUSE_S)
+
+
+def _mark(job: Job) -> tuple[datetime, int]:
+    return job.updated_at, job.claims
 
 
 def _print_page(page: Page, now: datetime) -> None:
@@ -112,7 +183,6 @@ def _print_page(page: Page, now: datetime) -> None:
 
 
 def _row(job: Job, now: datetime) -> list[str | Cell]:
-    error = (job.last_error or "").partition("\n")[0]
     return [
         str(job.id),
         Cell(str(job.status), colour.OF_STATUS[job.status]),
@@ -120,7 +190,7 @@ def _row(job: Job, now: datetime) -> list[str | Cell]:
         job.queue,
         f"{job.failures} of {job.max_attempts}",
         when(job, now),
-        error,
+        error_of(job) or "",
     ]
 
 

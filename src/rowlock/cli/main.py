@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Sequence
@@ -10,7 +11,9 @@ from typing import Any, NoReturn
 import click
 
 import rowlock
+from rowlock._log import UNHEARD
 from rowlock.cli import colour
+from rowlock.cli.copy import copy
 from rowlock.cli.demo import demo
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
@@ -36,6 +39,7 @@ class CommandLine(click.Group):
     ) -> NoReturn:
         """Run it, and end the process with the exit code."""
         extra["standalone_mode"] = False
+        UNHEARD.setLevel(logging.WARNING)
         colour.begin()
         # A terminal that can't show a letter shows a mark for it instead of nothing.
         for stream in (sys.stdout, sys.stderr):
@@ -88,6 +92,7 @@ for command in (
     demo,
     worker,
     migrate,
+    copy,
     enqueue,
     jobs,
     queues,

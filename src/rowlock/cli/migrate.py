@@ -18,6 +18,7 @@ from rowlock.cli.parameters import (
     read_name,
     read_names,
 )
+from rowlock.cli.table import printable
 
 if TYPE_CHECKING:
     from rowlock._store import Migration, Store
@@ -34,6 +35,10 @@ class Owned(Protocol):
         producer_roles: Sequence[str] = (),
     ) -> Sequence[Migration]:
         """Apply what is pending, and grant these roles what they need."""
+        ...
+
+    async def doubt(self, worker_role: str) -> str | None:
+        """Say why this role binds no worker, None where it does."""
         ...
 
     async def script(
@@ -127,6 +132,9 @@ def migrate(
             _print_script(app, roles, since, output)
         else:
             _run(app, roles, output, dry_run=dry_run)
+        # What --since prints is made without a look at the database.
+        if roles.worker is not None and since is None:
+            _warn(app, roles.worker)
 
 
 def _print_script(app: App, roles: Roles, since: int | None, output: Output) -> None:
@@ -165,6 +173,13 @@ def _run(app: App, roles: Roles, output: Output, *, dry_run: bool) -> None:
         click.echo(f"role {role}: {would}granted")
     if not migrations and not any(roles):
         click.echo(f"{app.url} is up to date.", err=True)
+
+
+def _warn(app: App, worker: str) -> None:
+    """Tell of a worker's role that can do what only the owner should."""
+    doubt = app._portal.run(_owned(app._store).doubt(worker), "rowlock migrate")
+    if doubt is not None:
+        click.echo(f"Warning: {printable(doubt)}", err=True)
 
 
 def _owned(store: Store | Owned) -> Owned:

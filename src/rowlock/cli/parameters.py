@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -77,6 +78,26 @@ def read_seconds(
         )
         raise UsageError(msg) from None
     return to_delay(seconds, param.opts[0])
+
+
+def read_rate(
+    _ctx: click.Context, param: click.Parameter, value: str | None
+) -> float | None:
+    """Read jobs a second, or in what is behind the slash."""
+    if value is None:
+        return None
+    number, slash, unit = value.partition("/")
+    try:
+        rate = float(number) / _UNITS[unit if slash else "s"]
+    except (ValueError, KeyError):
+        rate = 0.0
+    if not 0 < rate < math.inf:
+        msg = (
+            f"{param.opts[0]} takes jobs a second, as in 50 or 50/s, or in 100/m and"
+            f" 1000/h, not {value!r}."
+        )
+        raise UsageError(msg)
+    return rate
 
 
 def read_instant(

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from rowlock._store import Pause, Stats
+from rowlock._answers import Pause, Stats
+from rowlock._instants import relative
 from rowlock.cli.documents import Output
-from rowlock.cli.instants import relative
 from rowlock.cli.parameters import read_name, read_seconds
 from rowlock.cli.table import printable
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import click
 
+from rowlock._answers import QueueStats, Stats
+from rowlock._instants import relative
 from rowlock._job import Status
-from rowlock._store import Pause, QueueStats, Stats
 from rowlock.cli import colour, completion
 from rowlock.cli.database import opened
-from rowlock.cli.documents import Output, plain
-from rowlock.cli.instants import relative
+from rowlock.cli.documents import Output, fields_of, plain
 from rowlock.cli.parameters import (
     Place,
     output_options,
@@ -21,11 +22,16 @@ from rowlock.cli.parameters import (
 from rowlock.cli.pauses import pause_of, pause_options, print_pause, print_resume, until
 from rowlock.cli.table import Cell, Column, print_table
 
+# Of those that ended well only the rate: how many are still there says little.
+SHOWN = (Status.RUNNING, Status.FAILED)
+
 COLUMNS = (
     Column("QUEUE", may_shrink=True),
-    *(Column(status.upper(), is_number=True) for status in Status),
     Column("DUE", is_number=True),
+    Column("SCHEDULED", is_number=True),
+    *(Column(status.upper(), is_number=True) for status in SHOWN),
     Column("OLDEST DUE"),
+    Column("RATE", is_number=True),
     Column("PAUSED", may_shrink=True),
 )
 
@@ -43,18 +49,28 @@ def queues() -> None:
 @output_options
 @place_options
 def list_(output: Output, *, place: Place) -> None:
-    """List the queues: jobs by status, how many are due, since when, and pauses."""
+    """
+    List the queues: how many jobs are due, scheduled, running and dead letters.
+
+    With since when the oldest is due, how many a second ended within the last minute,
+    and pauses; --json has the counts of every status.
+    """
     with opened(place) as app:
         stats = app.stats_sync()
     told = [
         {
-            **_fields(queue),
+            **fields_of(queue),
+            "scheduled": queue.scheduled,
             "paused": plain(pause_of(stats, queue=queue.queue)),
         }
-        for queue in _all(stats)
+        for queue in all_queues(stats)
     ]
-    if not output.prints(told, told):
-        print_queues(stats)
+    if output.prints(told, told):
+        return
+    if told:
+        print_table(COLUMNS, [_row(queue, stats) for queue in all_queues(stats)])
+    else:
+        click.echo("No jobs.", err=True)
 
 
 @queues.command(
@@ -99,15 +115,7 @@ def resume(queue: str, output: Output, *, place: Place) -> None:
     print_resume("queue", queue, output, was_paused=was_paused)
 
 
-def print_queues(stats: Stats) -> None:
-    """Print the queues for people."""
-    if found := _all(stats):
-        print_table(COLUMNS, [_row(queue, stats) for queue in found])
-    else:
-        click.echo("No jobs.", err=True)
-
-
-def _all(stats: Stats) -> list[QueueStats]:
+def all_queues(stats: Stats) -> list[QueueStats]:
     """Give the queues with jobs, and those without that are paused."""
     found = {queue.queue: queue for queue in stats.queues}
     for pause in stats.pauses:
@@ -118,17 +126,27 @@ def _all(stats: Stats) -> list[QueueStats]:
     return sorted(found.values(), key=lambda queue: queue.queue)
 
 
-def _fields(queue: QueueStats) -> dict[str, object]:
-    told = plain(queue)
-    return dict(told) if isinstance(told, dict) else {}
-
-
 def _row(queue: QueueStats, stats: Stats) -> list[str | Cell]:
-    counts = [
+    return [
+        queue.queue,
+        str(queue.due),
+        str(queue.scheduled),
+        *counts(queue, SHOWN),
+        oldest_due(queue, stats),
+        f"{queue.rate:.3g}/s",
+        until(pause_of(stats, queue=queue.queue), stats.now),
+    ]
+
+
+def counts(queue: QueueStats, statuses: Iterable[Status]) -> list[Cell]:
+    """Give the cells of a queue's counts, coloured where there are any."""
+    return [
         Cell(str(count), colour.OF_STATUS[status] if count else None)
-        for status in Status
+        for status in statuses
         for count in [queue.counts[status]]
     ]
-    oldest = "" if queue.oldest_due is None else relative(queue.oldest_due, stats.now)
-    paused: Pause | None = pause_of(stats, queue=queue.queue)
-    return [queue.queue, *counts, str(queue.due), oldest, until(paused, stats.now)]
+
+
+def oldest_due(queue: QueueStats, stats: Stats) -> str:
+    """Say since when the oldest job of a queue is due."""
+    return "" if queue.oldest_due is None else relative(queue.oldest_due, stats.now)

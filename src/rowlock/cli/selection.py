@@ -11,16 +11,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rowlock._errors import UsageError
+from rowlock._filter import Filter
 from rowlock._job import Status
-from rowlock._store import Filter
-from rowlock.cli import colour, completion
-from rowlock.cli.parameters import read_ids, read_name, read_seconds
+from rowlock.cli import colour
+from rowlock.cli.filtering import FILTER_OPTIONS
+from rowlock.cli.parameters import read_ids
 from rowlock.cli.table import Cell, Column, print_table
 
 if TYPE_CHECKING:
@@ -43,11 +43,17 @@ PREVIEW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """A verb on jobs, the statuses that it takes, and whether it asks by ids too."""
+    """
+    A verb on jobs, and the statuses that it takes.
+
+    One that `always_asks` does so for ids too; one that takes the `whole` is handed
+    all jobs in one call, not those of each status.
+    """
 
     name: str
     statuses: tuple[Status, ...]
     always_asks: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +72,7 @@ class Selection:
         Raises:
             UsageError: nothing is selected, or what the verb never takes.
         """
-        is_filtered = self.where != Filter()
+        is_filtered = not self.where.is_empty
         if self.ids and is_filtered:
             msg = "Say which jobs either by their ids or by a filter, not by both."
             raise UsageError(msg)
@@ -74,8 +80,8 @@ class Selection:
             return [self.ids]
         if not is_filtered:
             msg = (
-                f"Say which jobs to {verb.name}: their ids, or a filter such as"
-                " --task send_receipt."
+                f"Say which jobs to {verb.name}: their ids, a filter such as"
+                " --task send_receipt, or --all."
             )
             raise UsageError(msg)
         asked = self.where.status
@@ -84,7 +90,8 @@ class Selection:
             msg = f"`jobs {verb.name}` takes {takes} jobs, and none that is {asked}."
             raise UsageError(msg)
         statuses = verb.statuses if asked is None else (asked,)
-        return [replace(self.where, status=status) for status in statuses]
+        where = replace(self.where, all=False)
+        return [replace(where, status=status) for status in statuses]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,75 +104,18 @@ class Preview:
     sample: tuple[dict[str, object], ...]
 
 
-FILTER_OPTIONS = (
-    click.option(
-        "--status",
-        type=click.Choice([str(status) for status in Status]),
-        default=None,
-        help="Only jobs in this status.",
-    ),
-    click.option(
-        "--task",
-        default=None,
-        callback=read_name,
-        shell_complete=completion.tasks,
-        help="Only of this task.",
-    ),
-    click.option(
-        "--queue",
-        default=None,
-        callback=read_name,
-        shell_complete=completion.queues,
-        help="Only of this queue.",
-    ),
-    click.option(
-        "--key",
-        default=None,
-        callback=read_name,
-        help="Only with this idempotency key.",
-    ),
-    click.option(
-        "--older-than",
-        default=None,
-        callback=read_seconds,
-        metavar="DURATION",
-        help="Only those enqueued longer ago, as in 90, 10m, 2h or 3d.",
-    ),
-    click.option(
-        "--fingerprint",
-        default=None,
-        callback=read_name,
-        help="Only with this error, as `rowlock jobs dead` names it.",
-    ),
-)
-
-
 def filter_options(function: Callable[..., T]) -> Callable[..., T]:
     """Add the options of a filter, and hand on as `where` what they say."""
 
     @functools.wraps(function)
-    def filtered(
-        *args: object,
-        status: str | None,
-        task: str | None,
-        queue: str | None,
-        key: str | None,
-        older_than: timedelta | None,
-        fingerprint: str | None,
-        **rest: object,
-    ) -> T:
-        where = Filter(
-            status=None if status is None else Status(status),
-            task=task,
-            queue=queue,
-            idempotency_key=key,
-            older_than=older_than,
-            fingerprint=fingerprint,
-        )
-        return function(*args, where=where, **rest)
+    def filtered(*args: object, **options: Any) -> T:  # noqa: ANN401 - click's
+        given = {name: options.pop(name) for name in FILTER_OPTIONS}
+        return function(*args, where=Filter(**given), **options)
 
     # From the last, as decorators stand.
-    return functools.reduce(lambda made, add: add(made), FILTER_OPTIONS[::-1], filtered)
+    return functools.reduce(
+        lambda made, add: add(made), [*FILTER_OPTIONS.values()][::-1], filtered
+    )
 
 
 def selection_options(function: Callable[..., T]) -> Callable[..., T]:
@@ -173,6 +123,13 @@ def selection_options(function: Callable[..., T]) -> Callable[..., T]:
 
     @click.argument("job_ids", callback=read_ids, nargs=-1, metavar="[ID]...")
     @filter_options
+    @click.option(
+        "--all",
+        "every",
+        is_flag=True,
+        default=False,
+        help="Every job that can be taken, where no filter is given.",
+    )
     @click.option(
         "--dry-run",
         is_flag=True,
@@ -185,14 +142,24 @@ def selection_options(function: Callable[..., T]) -> Callable[..., T]:
         *args: object,
         job_ids: tuple[int, ...],
         where: Filter,
+        every: bool,
         dry_run: bool,
         yes: bool,
         **rest: object,
     ) -> T:
+        if every:
+            _refuse_beside_all(job_ids, where)
+            where = Filter(all=True)
         selection = Selection(ids=job_ids, where=where, yes=yes, dry_run=dry_run)
         return function(*args, selection=selection, **rest)
 
     return selected
+
+
+def _refuse_beside_all(job_ids: tuple[int, ...], where: Filter) -> None:
+    if job_ids or not where.is_empty:
+        msg = "--all means every job: say either that, or which jobs, not both."
+        raise UsageError(msg)
 
 
 def preview(app: App, verb: Verb, selection: Selection) -> Preview:
@@ -200,14 +167,14 @@ def preview(app: App, verb: Verb, selection: Selection) -> Preview:
     sample: list[Job] = []
     count = 0
     for part in selection.parts(verb):
-        ids = _ids(app, part)
-        sample += _read(app, ids[: SAMPLE - len(sample)])
-        count += len(ids)
+        found = ids(app, part)
+        sample += _read(app, found[: SAMPLE - len(sample)])
+        count += len(found)
     if selection.ids:
         # Of named ids all are read, or what isn't there would be counted.
         sample = [job for job in sample if job.status in verb.statuses]
         count = len(sample) if len(selection.ids) <= SAMPLE else count
-    groups = Counter((str(job.status), job.task, _error_of(job)) for job in sample)
+    groups = Counter((str(job.status), job.task, error_of(job)) for job in sample)
     return Preview(
         verb=verb.name,
         count=count,
@@ -253,7 +220,8 @@ def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
     return click.confirm(asked, default=False, err=True)
 
 
-def _ids(app: App, part: tuple[int, ...] | Filter) -> list[int]:
+def ids(app: App, part: tuple[int, ...] | Filter) -> list[int]:
+    """Give the ids of a part of a selection, those of a filter newest first."""
     if not isinstance(part, Filter):
         return list(dict.fromkeys(part))
 
@@ -264,18 +232,26 @@ def _ids(app: App, part: tuple[int, ...] | Filter) -> list[int]:
     return app._portal.run(found(), "app.list")
 
 
-def _read(app: App, ids: list[int]) -> list[Job]:
-    if not ids:
+def _read(app: App, chosen: list[int]) -> list[Job]:
+    if not chosen:
         return []
 
     async def found() -> list[Job]:
         await app.open()
-        return list(await app._store.get(ids))
+        return list(await app._store.get(chosen))
 
     return app._portal.run(found(), "app.get")
 
 
-def _error_of(job: Job) -> str | None:
+def error_of(job: Job) -> str | None:
+    """
+    Give the first line of what is wrong with a job; None where nothing is.
+
+    The row of a job that succeeded in the end keeps the last error that it had, which
+    is a part of its story: in a table it would look like a failure.
+    """
+    if job.status is Status.SUCCEEDED:
+        return None
     return (job.last_error or "").partition("\n")[0] or None
 
 

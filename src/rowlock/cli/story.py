@@ -7,15 +7,15 @@ What a job doesn't have isn't said; `--json` has every field.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 
 from rowlock._durations import iso
+from rowlock._instants import relative, span
 from rowlock._job import JSON, Job, Status
 from rowlock._outcome import in_words
 from rowlock.cli import colour
-from rowlock.cli.instants import relative, span
 from rowlock.cli.table import printable
 
 INDENT = "  "
@@ -68,8 +68,9 @@ def standing(job: Job, now: datetime) -> str:
             again = f"`rowlock jobs replay {job.id}` runs it again"
             return f"a dead letter{_so_far(job)}; {again}"
         case Status.CANCELLED:
-            started = job.attempts > 0
-            return f"cancelled{f' in {attempt}' if started else ' before it started'}"
+            if not job.attempts:
+                return "cancelled before it started"
+            return f"cancelled {'in' if _ran_last(job) else 'after'} {attempt}"
 
 
 def in_percent(progress: Mapping[str, JSON]) -> str:
@@ -93,13 +94,29 @@ def _waiting(job: Job) -> str:
 
 
 def _so_far(job: Job) -> str:
-    """Count what went wrong since the job was enqueued or replayed."""
+    """Count what came of earlier attempts."""
     told = []
     if job.failures:
         told.append(f"{job.failures} of {job.max_attempts} failures")
     if job.losses:
         told.append(f"{job.losses} lost worker{'s' * (job.losses > 1)}")
+    if (count := len(quiet_attempts(job))) > 0:
+        many = "s" * (count > 1)
+        told.append(f"{count} snooze{many} or release{many}")
     return f", after {' and '.join(told)}" if told else ""
+
+
+def quiet_attempts(job: Job) -> list[int]:
+    """
+    Number the attempts that left no entry: snoozed, or released at a shutdown.
+
+    Of those before the first entry that was kept nobody knows; nor is one of them that
+    was cancelled told apart, where the job was replayed after that.
+    """
+    noted = _noted(job.errors)
+    first = min(noted, default=job.attempts) + 1 if len(job.errors) >= KEPT else 1
+    last = job.attempts - _ran_last(job)
+    return [number for number in range(first, last + 1) if number not in noted]
 
 
 def _took(job: Job) -> str:
@@ -115,9 +132,14 @@ def _events(job: Job, now: datetime) -> Iterator[str]:
     if len(job.errors) >= KEPT:
         yield colour.dim(f"{INDENT}... of what comes here the last {KEPT} are kept")
     before = None
+    quiet = quiet_attempts(job)
     for entry in job.errors:
+        for number in _noted([entry]):
+            yield from _quiet([each for each in quiet if each < number])
+            quiet = [each for each in quiet if each > number]
         yield from _entry(entry, now, before)
         before = entry.get("traceback")
+    yield from _quiet(quiet)
     if job.status is Status.RUNNING and job.started_at is not None:
         yield f"{INDENT}{colour.bold(f'attempt {job.attempts} started')}"
         yield from _facts({"worker": job.worker, "at": iso(job.started_at)}, now)
@@ -126,6 +148,28 @@ def _events(job: Job, now: datetime) -> Iterator[str]:
         told = {"started_at": job.started_at, "ended_at": job.finished_at}
         instants = {name: iso(at) for name, at in told.items() if at is not None}
         yield from _facts({"worker": job.worker, **instants}, now)
+
+
+def _ran_last(job: Job) -> bool:
+    """Say whether the status tells of the last attempt, and not of what came then."""
+    # A job that waits is cancelled without being asked.
+    if job.status is Status.CANCELLED:
+        return job.cancel_requested_at is not None
+    return job.status is not Status.PENDING
+
+
+def _noted(errors: Iterable[Mapping[str, JSON]]) -> set[int]:
+    """Number the attempts of which there is an entry."""
+    numbers = (entry.get("attempt") for entry in errors)
+    return {number for number in numbers if isinstance(number, int)}
+
+
+def _quiet(numbers: Sequence[int]) -> Iterator[str]:
+    if not numbers:
+        return
+    first, last = numbers[0], numbers[-1]
+    which = f"attempt {first}" if first == last else f"attempts {first} to {last}"
+    yield f"{INDENT}{colour.bold(f'{which} snoozed or released')}"
 
 
 def _plain_fields(job: Job, now: datetime) -> Iterator[str]:

@@ -39,10 +39,13 @@ class Cell(NamedTuple):
 
 
 def print_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str | Cell]],
+    *,
+    titled: bool = True,
 ) -> None:
     """Print a table on stdout, as wide as the terminal is."""
-    for line in render(columns, rows, width=terminal_width()):
+    for line in render(columns, rows, width=terminal_width())[not titled :]:
         click.echo(line)
 
 

@@ -9,13 +9,15 @@ from datetime import datetime, timedelta
 
 import click
 
+from rowlock._answers import Pause, Stats
 from rowlock._app import App
 from rowlock._dead_letters import ReplayState
-from rowlock._store import Pause, Stats
+from rowlock._instants import relative, span
+from rowlock._job import JSON
+from rowlock._register import task_infos
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
-from rowlock.cli.instants import relative, span
 from rowlock.cli.parameters import (
     Place,
     output_options,
@@ -27,8 +29,10 @@ from rowlock.cli.table import Cell, Column, print_table
 
 COLUMNS = (
     Column("TASK", may_shrink=True),
+    Column("QUEUE", may_shrink=True),
     Column("DUE", is_number=True),
     Column("WORKERS", is_number=True),
+    Column("LAST SEEN"),
     Column("PAUSED", may_shrink=True),
     Column("REPLAYED WHEN", may_shrink=True),
 )
@@ -39,6 +43,7 @@ class Known:
     """
     A task: its jobs that are due, the live workers that have it, its pause.
 
+    What it is as apps and workers know it is None where none has told of it.
     `replay_rule` is by which its dead letters go back automatically.
     """
 
@@ -46,6 +51,9 @@ class Known:
     due: int
     workers: int
     paused: Pause | None
+    queue: str | None
+    defaults: Mapping[str, JSON] | None
+    seen_at: datetime | None
     replay_rule: ReplayState | None
 
 
@@ -66,7 +74,8 @@ def list_(output: Output, *, place: Place) -> None:
     List the tasks: jobs that are due, live workers that have it, and pauses.
 
     Where a probe decides when dead letters are replayed, it says what it said last.
-    They are those of live workers and of due jobs, and with -A those of the app.
+    They are those that apps and workers have told of, each at its start and hourly,
+    with when they were last seen; those of due jobs; and with -A those of the app.
     """
     with opened(place) as app:
         stats = app.stats_sync()
@@ -76,7 +85,9 @@ def list_(output: Output, *, place: Place) -> None:
     if found:
         print_table(COLUMNS, [_row(each, stats) for each in found])
     else:
-        click.echo("No tasks: no worker is live, and no job is due.", err=True)
+        click.echo(
+            "No tasks: no app or worker has told of one, and no job is due.", err=True
+        )
 
 
 @tasks.command(
@@ -138,11 +149,19 @@ def _rules(app: App) -> dict[str, ReplayState]:
 
 
 def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known]:
+
     due: Counter[str] = Counter()
     for each in stats.tasks:
         due[each.task] += each.due
     workers = Counter(task for worker in stats.workers for task in worker.tasks)
     paused = {pause.task for pause in stats.pauses if pause.task is not None}
+    told = {
+        info.name: info
+        for info in (
+            *task_infos(app.tasks.values(), app.max_payload),
+            *stats.registered,
+        )
+    }
     return [
         Known(
             task=task,
@@ -150,18 +169,24 @@ def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known
             workers=workers[task],
             paused=pause_of(stats, task=task),
             replay_rule=rules.get(task),
+            queue=told[task].queue if task in told else None,
+            defaults=told[task].defaults if task in told else None,
+            seen_at=told[task].seen_at if task in told else None,
         )
-        for task in sorted({*app.tasks, *due, *workers, *paused, *rules})
+        for task in sorted({*told, *due, *workers, *paused, *rules})
     ]
 
 
 def _row(known: Known, stats: Stats) -> list[str | Cell]:
     # Jobs that nobody will run are what one looks for here.
     is_unserved = known.due > 0 and known.workers == 0
+    seen = "never" if known.seen_at is None else relative(known.seen_at, stats.now)
     return [
         known.task,
+        known.queue or "",
         str(known.due),
         Cell(str(known.workers), "red" if is_unserved else None),
+        seen,
         until(known.paused, stats.now),
         "" if known.replay_rule is None else said(known.replay_rule, stats.now),
     ]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import click
 
+from rowlock._answers import Answer
 from rowlock._app import App
 from rowlock._errors import UsageError
 from rowlock._job import Status
 from rowlock._operations import Where
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from rowlock._store import Answer
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -24,11 +24,14 @@ from rowlock.cli.parameters import (
     output_options,
     place_options,
     read_name,
+    read_rate,
     read_seconds,
 )
+from rowlock.cli.progress import telling_progress
 from rowlock.cli.selection import (
     Selection,
     Verb,
+    ids,
     is_agreed,
     preview,
     print_preview,
@@ -45,6 +48,16 @@ DELETE = Verb(
     name="delete",
     statuses=(Status.FAILED, Status.CANCELLED, Status.SUCCEEDED),
     always_asks=True,
+)
+
+
+to_queue_option = click.option(
+    "--to-queue",
+    default=None,
+    callback=read_name,
+    shell_complete=completion.queues,
+    metavar="QUEUE",
+    help="The queue they are to be in.",
 )
 
 
@@ -66,20 +79,61 @@ def cancel(selection: Selection, output: Output, place: Place) -> int:
 
 
 @click.command(
-    epilog="Example: rowlock jobs replay --status failed --task send_receipt",
+    epilog="Example: rowlock jobs replay --task send_receipt --rate 50/s",
     short_help="Run failed or cancelled jobs again.",
 )
 @selection_options
+@click.option(
+    "--rate",
+    default=None,
+    callback=read_rate,
+    metavar="RATE",
+    help="At most so many a second, as in 50/s, 100/m or 1000/h.",
+)
+@click.option(
+    "--spread",
+    default=None,
+    callback=read_seconds,
+    metavar="DURATION",
+    help="Spread over this time, as in 90, 10m, 2h or 3d.",
+)
+@click.option(
+    "--delay",
+    default="0",
+    callback=read_seconds,
+    metavar="DURATION",
+    help="The first is due so long from now, as in 90, 10m, 2h or 3d.",
+)
+@to_queue_option
 @output_options
 @place_options
-def replay(selection: Selection, output: Output, place: Place) -> int:
+def replay(
+    selection: Selection,
+    output: Output,
+    *,
+    rate: float | None,
+    spread: timedelta | None,
+    delay: timedelta,
+    to_queue: str | None,
+    place: Place,
+) -> int:
     """
     Run failed or cancelled jobs again, with their failures forgotten.
 
-    Which ones is said by ids or by a filter; by a filter it asks first. Exit code 0
-    where all were replayed, 3 where none was found, else 1.
+    Which ones is said by ids or by a filter; by a filter it asks first. With --rate or
+    --spread they are due one after the other, the oldest first; this command is done
+    at once. Stopped half way, it goes on where it is started again. Exit code 0 where
+    all were replayed, 3 where none was found, else 1.
     """
-    return _act(REPLAY, selection, App.replay_sync, output, place)
+
+    def call(app: App, where: Where) -> Sequence[Answer]:
+        return app.replay_sync(
+            where, rate=rate, spread=spread, delay=delay, queue=to_queue
+        )
+
+    # Failed and cancelled ones share one pace.
+    whole = rate is not None or spread is not None
+    return _act(replace(REPLAY, whole=whole), selection, call, output, place)
 
 
 @click.command(
@@ -109,14 +163,7 @@ def run(selection: Selection, output: Output, place: Place) -> int:
     short_help="Give pending jobs another queue, priority or time.",
 )
 @selection_options
-@click.option(
-    "--to-queue",
-    default=None,
-    callback=read_name,
-    shell_complete=completion.queues,
-    metavar="QUEUE",
-    help="The queue they are to be in.",
-)
+@to_queue_option
 @click.option(
     "--to-priority",
     type=click.IntRange(LOWEST_PRIORITY, HIGHEST_PRIORITY),
@@ -186,7 +233,10 @@ def _act(
         if not is_agreed(app, verb, selection):
             click.echo("Nothing was done.", err=True)
             return FAILED
-        answers = [answer for part in parts for answer in call(app, part)]
+        with telling_progress(app, verb.name):
+            if verb.whole:
+                parts = [tuple(job_id for part in parts for job_id in ids(app, part))]
+            answers = [answer for part in parts for answer in call(app, part)]
     _print_answers(answers, output, counted=not selection.ids)
     return _code(answers)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -108,26 +107,24 @@ def worker(
     Ctrl-C stop it: it claims no more, waits for what runs, and ends with 0, or with 1
     where it had to leave a job behind. A second Ctrl-C ends it at once.
     """
+    import asyncio
+
     if app is not None and named_app is not None and app != named_app:
         msg = f"Two apps are named, {app} and {named_app}: a worker runs one."
         raise UsageError(msg)
     logs.set_up(log_level, log_format)
     found = find_app(app or named_app)
     refuse_memory(found)
+    made = found.worker(
+        concurrency=concurrency,
+        queues=queues,
+        lease=lease,
+        shutdown_timeout=shutdown_timeout,
+    )
     # What is imported by now stays to the end. Looked at again by each collection, it
     # costs a tenth of a short job.
     gc.freeze()
-    return asyncio.run(
-        _run(
-            found,
-            found.worker(
-                concurrency=concurrency,
-                queues=queues,
-                lease=lease,
-                shutdown_timeout=shutdown_timeout,
-            ),
-        )
-    )
+    return asyncio.run(_run(found, made))
 
 
 async def _run(app: App, worker: Worker) -> int:

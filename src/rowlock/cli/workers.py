@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import click
 
-from rowlock._store import Stats, WorkerInfo
+from rowlock._answers import Page, Stats, WorkerInfo
+from rowlock._filter import Filter
+from rowlock._instants import relative, span
+from rowlock._job import Job, Status
 from rowlock.cli.database import opened
-from rowlock.cli.documents import Output
-from rowlock.cli.instants import relative
+from rowlock.cli.documents import Output, fields_of
 from rowlock.cli.parameters import Place, output_options, place_options
+from rowlock.cli.story import in_percent
 from rowlock.cli.table import Cell, Column, print_table
 
 COLUMNS = (
@@ -22,6 +25,18 @@ COLUMNS = (
     Column("VERSION", may_shrink=True),
     Column("ROWLOCK"),
 )
+RUNNING = (
+    Column("WORKER"),
+    Column("JOB", is_number=True),
+    Column("TASK", may_shrink=True),
+    Column("ATTEMPT", is_number=True),
+    Column("RUNS FOR"),
+    Column("LEASE"),
+    Column("PROGRESS", may_shrink=True),
+)
+
+# More are the dashboard's to show.
+RUNNING_SHOWN = 1000
 
 
 @click.group(epilog="Example: rowlock workers list")
@@ -37,11 +52,26 @@ def workers() -> None:
 @output_options
 @place_options
 def list_(output: Output, *, place: Place) -> None:
-    """List the live workers: where each runs, how much, and when it was last seen."""
+    """
+    List the live workers: where each runs, how much, and when it was last seen.
+
+    With what each runs now: for how long, and how much is left of the lease.
+    """
     with opened(place) as app:
         stats = app.stats_sync()
-    if not output.prints(stats.workers, stats.workers):
-        print_workers(stats)
+        page = app.list_sync(Filter(status=Status.RUNNING), limit=RUNNING_SHOWN)
+    told = [
+        {**fields_of(worker), "jobs": [_running(job) for job in _of(worker, page)]}
+        for worker in stats.workers
+    ]
+    if output.prints(told, told):
+        return
+    print_workers(stats)
+    if page.jobs:
+        click.echo()
+        print_table(RUNNING, [_running_row(job, stats) for job in page.jobs])
+    if page.after is not None:
+        click.echo(f"More than {RUNNING_SHOWN:,} jobs run.", err=True)
 
 
 def print_workers(stats: Stats) -> None:
@@ -64,4 +94,39 @@ def _row(worker: WorkerInfo, stats: Stats) -> list[str | Cell]:
         "" if seen is None else relative(seen, stats.now),
         worker.version or "",
         worker.rowlock,
+    ]
+
+
+def _of(worker: WorkerInfo, page: Page) -> list[Job]:
+    return [job for job in page.jobs if job.worker == worker.id]
+
+
+def _running(job: Job) -> dict[str, object]:
+    return {
+        "job_id": job.id,
+        "task": job.task,
+        "queue": job.queue,
+        "attempt": job.attempts,
+        "started_at": job.started_at,
+        "leased_until": job.leased_until,
+        "progress": job.progress,
+    }
+
+
+def _running_row(job: Job, stats: Stats) -> list[str | Cell]:
+    started, until = job.started_at or job.updated_at, job.leased_until
+    # A list that is read a moment after the figures may be younger than they are.
+    now = max(stats.now, started)
+    is_over = until is not None and until < now
+    return [
+        job.worker or "",
+        str(job.id),
+        job.task,
+        str(job.attempts),
+        span((now - started).total_seconds()),
+        Cell(
+            "" if until is None else f"ends {relative(until, now)}",
+            "red" if is_over else None,
+        ),
+        "" if job.progress is None else in_percent(job.progress),
     ]

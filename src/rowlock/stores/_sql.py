@@ -1,5 +1,5 @@
 """
-SQL as package resources: a statement a file, migrations in numbered files.
+SQL as files of its store: a statement a file, migrations in numbered files.
 
 Each is read once. A statement comes without its header comment, so that what a trace
 shows is the statement alone.
@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rowlock._store import Migration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+# Not importlib.resources, which takes longer to import than all of them to read.
+_HERE = Path(__file__).parent
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
@@ -28,7 +30,7 @@ def statements(package: str) -> Mapping[str, str]:
     return MappingProxyType(
         {
             file.name.removesuffix(".sql"): _without_header(file.read_text("utf-8"))
-            for file in (resources.files(package) / "sql").iterdir()
+            for file in _files(package, "sql")
             if file.name.endswith(".sql")
         }
     )
@@ -39,7 +41,7 @@ def migrations(package: str) -> tuple[Migration, ...]:
     """Read the package's `migrations/NNNN_name.sql`, oldest first."""
     found = [
         Migration(version=int(match[1]), name=match[2], sql=file.read_text("utf-8"))
-        for file in (resources.files(package) / "migrations").iterdir()
+        for file in _files(package, "migrations")
         if (match := _MIGRATION.fullmatch(file.name))
     ]
     return tuple(sorted(found, key=lambda migration: migration.version))
@@ -48,6 +50,10 @@ def migrations(package: str) -> tuple[Migration, ...]:
 def checksum(migration: Migration) -> str:
     """Tell a released migration from one that was changed since."""
     return hashlib.sha256(migration.sql.encode()).hexdigest()
+
+
+def _files(package: str, folder: str) -> Iterator[Path]:
+    return (_HERE / package.rpartition(".")[2] / folder).iterdir()
 
 
 def _without_header(text: str) -> str:

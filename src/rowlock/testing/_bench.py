@@ -15,15 +15,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rowlock._errors import StoreUnavailable
-from rowlock._events import (
+from rowlock._events import Event, JobEnqueued
+from rowlock._events.worker import (
     AttemptFailed,
     AttemptReleased,
     AttemptSnoozed,
     AttemptSucceeded,
     ClaimRefused,
-    Event,
     JobCancelled,
-    JobEnqueued,
     OutcomeDropped,
 )
 from rowlock._extensions import Around, Extensions

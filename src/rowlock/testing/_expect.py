@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from rowlock._durations import iso, to_delay, to_instant
 from rowlock._errors import PayloadError, UsageError
-from rowlock._job import Job, Status, check_status
-from rowlock._store import Filter
-from rowlock._task import Task, check_task
+from rowlock._filter import Filter
+from rowlock._job import Job, Status, StatusLike, check_status
+from rowlock._task import KeyedTask, check_task
 
 if TYPE_CHECKING:
     from rowlock._app import App
@@ -29,7 +29,7 @@ class Expected(TypedDict, total=False):
 
     args: Mapping[str, object]
     queue: str
-    status: Status | str
+    status: StatusLike
     priority: int
     delay: float | timedelta
     run_at: datetime
@@ -38,7 +38,7 @@ class Expected(TypedDict, total=False):
 
 def assert_enqueued(
     app: App,
-    task: str | Task[..., Any],
+    task: str | KeyedTask[..., Any],
     *,
     count: int | None = None,
     within: float | timedelta = 0,
@@ -73,7 +73,7 @@ def assert_enqueued(
 
 def assert_enqueued_sync(
     app: App,
-    task: str | Task[..., Any],
+    task: str | KeyedTask[..., Any],
     *,
     count: int | None = None,
     within: float | timedelta = 0,
@@ -98,7 +98,7 @@ def assert_enqueued_sync(
 
 def refute_enqueued(
     app: App,
-    task: str | Task[..., Any],
+    task: str | KeyedTask[..., Any],
     *,
     within: float | timedelta = 0,
     **expected: Unpack[Expected],
@@ -126,7 +126,7 @@ def refute_enqueued(
 
 def refute_enqueued_sync(
     app: App,
-    task: str | Task[..., Any],
+    task: str | KeyedTask[..., Any],
     *,
     within: float | timedelta = 0,
     **expected: Unpack[Expected],
@@ -146,7 +146,7 @@ class _Expectation:
     """What a test expects of a job, and how one differs from it."""
 
     def __init__(
-        self, app: App, task: str | Task[..., Any], expected: Expected
+        self, app: App, task: str | KeyedTask[..., Any], expected: Expected
     ) -> None:
         self.app = app
         self._task = check_task(task)

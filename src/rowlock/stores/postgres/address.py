@@ -40,13 +40,22 @@ class Address:
     What a URL says: how to connect, and to which schema.
 
     `direct` leads to the server itself, for LISTEN, where `parameters` may lead to a
-    pooler. `shown` has no password.
+    pooler; `variable` is where it was said, None where it wasn't. What is shown has no
+    password.
     """
 
     shown: str
     schema: str
     parameters: Parameters = field(repr=False)
     direct: Parameters = field(repr=False)
+    variable: str | None = None
+
+    @property
+    def direct_shown(self) -> str:
+        """Where `direct` leads, to show."""
+        if self.variable is None:
+            return self.shown
+        return f"{_show(self.direct, self.schema)} ({self.variable})"
 
 
 def read_url(url: str) -> Address:
@@ -57,16 +66,17 @@ def read_url(url: str) -> Address:
         ConfigError: libpq can't read it; the message names no password.
     """
     schema, parameters = _read(url)
-    direct = parameters
-    for variable in ("ROWLOCK_DIRECT_URL", "DATABASE_DIRECT_URL"):
-        if found := os.environ.get(variable):
-            _, direct = _read(found, of=variable)
+    direct, variable = parameters, None
+    for name in ("ROWLOCK_DIRECT_URL", "DATABASE_DIRECT_URL"):
+        if found := os.environ.get(name):
+            (_, direct), variable = _read(found, of=name), name
             break
     return Address(
         shown=_show(parameters, schema),
         schema=schema,
         parameters=_DEFAULTS | parameters,
         direct=_DEFAULTS | direct,
+        variable=variable,
     )
 
 

@@ -14,7 +14,8 @@ one makes hide jobs. So a bound
   where no look finds less, every `SAFETY_INTERVAL`.
 
 Pure: it is told what was found, and never waits. What one set of tasks has passed by
-another may want, so each set has a view of its own.
+another may want, so each set has a view of its own; and suspects have bounds of their
+own, since a look is for them or for the others.
 """
 
 from __future__ import annotations
@@ -55,11 +56,13 @@ class Arrival(NamedTuple):
     News of one line: when the first of its new jobs is due.
 
     `deferred_at` is when the first that was planned for later is, None without one.
+    Suspects and others are told of apart.
     """
 
     line: Line
     first_at: datetime
     deferred_at: datetime | None
+    is_suspect: bool = False
 
 
 @dataclass(slots=True)
@@ -120,7 +123,11 @@ class View:
 
 
 class Bounds:
-    """The bounds of one process on one store; any thread may use them."""
+    """
+    The bounds of one process on one store; any thread may use them.
+
+    Of suspects, or of all other jobs.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -256,7 +263,7 @@ class Bounds:
                 if known.heard <= plan.began:
                     known.planned = due.get(line)
                 else:
-                    known.planned = _earliest(known.planned, due.get(line))
+                    known.planned = earliest(known.planned, due.get(line))
 
     def next_due(
         self, tasks: frozenset[str], plan: Plan, now: datetime
@@ -266,7 +273,7 @@ class Bounds:
             view = self._views.get(tasks)
             if view is None or plan.began < self._doubted:
                 return False, None
-            earliest: datetime | None = None
+            first: datetime | None = None
             for line in plan.lines:
                 known = view.lines.get(line)
                 if known is None:
@@ -275,8 +282,8 @@ class Bounds:
                     known.planned is not None and known.planned <= now
                 ):
                     return False, None
-                earliest = _earliest(earliest, known.planned)
-            return True, earliest
+                first = earliest(first, known.planned)
+            return True, first
 
     # News
 
@@ -303,7 +310,7 @@ class Bounds:
         known.heard, known.is_empty = self._news, False
         known.after = min(known.after, Place(arrival.first_at, 0))
         if arrival.deferred_at is not None:
-            known.planned = _earliest(known.planned, arrival.deferred_at)
+            known.planned = earliest(known.planned, arrival.deferred_at)
 
     def _doubt(self) -> None:
         self._news += 1
@@ -315,7 +322,8 @@ def _best_first(line: Line) -> tuple[str, int]:
     return line.queue, -line.priority
 
 
-def _earliest(one: datetime | None, other: datetime | None) -> datetime | None:
+def earliest(one: datetime | None, other: datetime | None) -> datetime | None:
+    """Tell the earlier of two instants, either of which may be none."""
     if one is None or other is None:
         return one or other
     return min(one, other)

@@ -2,13 +2,14 @@
 Claiming: which lines a demand is served from, and taking due jobs of them.
 
 Most claims are one statement, from where the last one ended. Queues take turns, and
-share what there is room for, so that a busy one doesn't starve the others.
+share what there is room for, so that a busy one doesn't starve the others. A claim of
+suspects is like any other, from bounds of its own; any other tells of those that wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import NamedTuple
@@ -16,8 +17,10 @@ from typing import NamedTuple
 from rowlock._job import Claim
 from rowlock._store import Claimed, Demand
 from rowlock.stores.postgres import rows
-from rowlock.stores.postgres.bounds import Bounds, Line, Place, Plan
+from rowlock.stores.postgres.bounds import Bounds, Line, Place, Plan, earliest
+from rowlock.stores.postgres.due import ask_when_due
 from rowlock.stores.postgres.sessions import Session
+from rowlock.stores.postgres.suspects import Suspects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,44 @@ class Serving(NamedTuple):
 class Claimer:
     """The claims of one process on one store."""
 
+    def __init__(
+        self, others: Bounds, suspects: Bounds, monotonic: Callable[[], float]
+    ) -> None:
+        self._others: Claiming = Claiming(others, monotonic)
+        self._suspects: Claiming = Claiming(suspects, monotonic)
+        self._waiting: Suspects = Suspects(suspects, monotonic)
+
+    async def claim(
+        self,
+        session: Session,
+        demand: Demand,
+        taker: Taker,
+        look_again: Callable[[float], None],
+    ) -> Claimed:
+        """
+        Take due jobs, and tell of suspects that wait.
+
+        `look_again` is told in how many seconds another claim may find what this one
+        could not see.
+        """
+        if demand.suspects:
+            self._waiting.forget()
+            return await self._suspects.claim(session, demand, taker, look_again)
+        claimed = await self._others.claim(session, demand, taker, look_again)
+        waiting = await self._waiting.look(session, demand, taker.worker, claimed)
+        if waiting is None:
+            return claimed
+        return replace(
+            claimed,
+            next_due=earliest(claimed.next_due, waiting.next_due),
+            suspect_since=waiting.since,
+            chosen_since=waiting.chosen_since,
+        )
+
+
+class Claiming:
+    """The claims of suspects, or of all other jobs."""
+
     def __init__(self, bounds: Bounds, monotonic: Callable[[], float]) -> None:
         self._bounds = bounds
         self._monotonic = monotonic
@@ -59,12 +100,7 @@ class Claimer:
         taker: Taker,
         look_again: Callable[[float], None],
     ) -> Claimed:
-        """
-        Take due jobs (laws 3, 4, 5, 11, 13, 16).
-
-        `look_again` is told in how many seconds another claim may find what this one
-        could not see.
-        """
+        """Take due jobs (laws 3, 4, 5, 11, 13, 16)."""
         # On by as many queues as it may serve, or its neighbours would be served again.
         self._turn += demand.total
         plan = self._bounds.plan(demand.tasks, demand.queues, self._monotonic())
@@ -179,6 +215,7 @@ class Claimer:
         found = await session.run(
             "claim",
             tasks=rows.texts(list(demand.tasks)),
+            suspects=str(demand.suspects),
             queues=rows.texts(list(served)),
             limits=rows.numbers([serving.most for serving in servings]),
             line_queues=rows.texts([line.queue for line in lines]),
@@ -220,15 +257,14 @@ class Claimer:
         is_known, due = self._bounds.next_due(demand.tasks, plan, now)
         if is_known:
             return due
-        found = await session.run(
-            "next_due",
-            tasks=rows.texts(list(demand.tasks)),
-            queues=rows.texts([line.queue for line in plan.lines]),
-            priorities=rows.numbers([line.priority for line in plan.lines]),
+        return await ask_when_due(
+            session,
+            self._bounds,
+            demand,
+            plan,
+            looked_at=now,
+            suspects=demand.suspects,
         )
-        planned = {Line(queue, priority): at for queue, priority, at in found}
-        self._bounds.planned(demand.tasks, plan, planned)
-        return min(planned.values(), default=None)
 
     def _gap_left(self, demand: Demand) -> float:
         return self._bounds.gap_left(demand.tasks, self._monotonic())

@@ -33,6 +33,7 @@ from rowlock.stores.postgres import direct, migrate, notify, sessions
 from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.bounds import Arrival, Bounds
 from rowlock.stores.postgres.claim import Claimer
+from rowlock.stores.postgres.errors import Misled
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
 from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
@@ -100,7 +101,10 @@ class Database:
         self.grace: Grace = Grace(self._clock)
         self.news: News = News(self._clock, self._sleepers_changed)
         self.bounds: Bounds = Bounds()
-        self.claimer: Claimer = Claimer(self.bounds, self._clock.monotonic)
+        self.suspect_bounds: Bounds = Bounds()
+        self.claimer: Claimer = Claimer(
+            self.bounds, self.suspect_bounds, self._clock.monotonic
+        )
 
     async def open(self) -> None:
         """Connect and check the schema; a second time does nothing."""
@@ -186,8 +190,12 @@ class Database:
         """Hear of news; None is that anything may have come."""
         if arrivals is None:
             self.bounds.doubt()
+            self.suspect_bounds.doubt()
         else:
-            self.bounds.heard(arrivals)
+            suspects = [arrival for arrival in arrivals if arrival.is_suspect]
+            self.bounds.heard(a for a in arrivals if not a.is_suspect)
+            if suspects:
+                self.suspect_bounds.heard(suspects)
         self.news.tell()
 
     # Connections
@@ -226,13 +234,15 @@ class Database:
                 return await run(session)
             finally:
                 await session.close()
+        except Misled as error:
+            _log.warning("%s Until then no old day leaves the history.", error)
         except (StoreUnavailable, OutcomeUnknown) as error:
             _log.warning(
                 "What takes its time waits for the next pruning, or the history grows:"
                 " %s",
                 error,
             )
-            return None
+        return None
 
     async def close(self) -> None:
         """Finish what was handed over, then close every connection."""
@@ -269,10 +279,10 @@ class Database:
             return
         with self._lock:
             if self.is_open and (self._listener is None or not self._listener.is_live):
-                connect = partial(
-                    direct.listen, self._address, self.statements, self.identity
-                )
-                self._listener = Listener(connect, self._heard, self.news.tell)
+                at, statements = self._address, self.statements
+                connect = partial(direct.listen, at, statements, self.identity)
+                heard, tell = self._heard, self.news.tell
+                self._listener = Listener(connect, heard, tell, at.variable)
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""

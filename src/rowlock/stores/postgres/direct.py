@@ -14,9 +14,9 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from rowlock._clock import Clock
-from rowlock._errors import StoreUnavailable
 from rowlock.stores.postgres import sessions
 from rowlock.stores.postgres.address import Address
+from rowlock.stores.postgres.errors import Misled
 from rowlock.stores.postgres.sessions import Row, Session
 
 
@@ -30,11 +30,13 @@ async def connect(
     Connect past a pooler; `identity` is that of the database which it must be.
 
     Raises:
-        StoreUnavailable: out of reach, or it is another database.
+        StoreUnavailable: out of reach; or, as `Misled`, it is another database.
     """
-    session = await sessions.connect(address.direct, statements, clock, address.shown)
+    session = await sessions.connect(
+        address.direct, statements, clock, address.direct_shown
+    )
     try:
-        _check(await session.run("identity"), identity, address.shown)
+        _check(await session.run("identity"), identity, address)
     except BaseException:
         session.drop()
         raise
@@ -52,7 +54,7 @@ def listen(
         # Given values, though none, psycopg reads a % that is written twice as one.
         connection.execute(statements["session"], {})
         found = connection.execute(statements["identity"], {}).fetchall()
-        _check(found, identity, address.shown)
+        _check(found, identity, address)
         connection.execute(statements["listen"], {})
     except BaseException:
         connection.close()
@@ -60,10 +62,10 @@ def listen(
     return connection
 
 
-def _check(found: Sequence[Row], identity: Row | None, shown: str) -> None:
+def _check(found: Sequence[Row], identity: Row | None, address: Address) -> None:
     if found != [identity]:
         msg = (
-            "ROWLOCK_DIRECT_URL or DATABASE_DIRECT_URL leads to another database than"
-            f" {shown}: correct it, or unset it."
+            f"{address.variable} leads to another database than {address.shown}:"
+            " correct it, or unset it."
         )
-        raise StoreUnavailable(msg)
+        raise Misled(msg)

@@ -30,6 +30,10 @@ class NoPartition(StoreUnavailable):
     """
 
 
+class Misled(StoreUnavailable):
+    """The direct URL leads to another database; somebody has to correct it."""
+
+
 class Locked(StoreUnavailable):
     """Somebody's transaction held a lock for longer than we wait (law 18)."""
 

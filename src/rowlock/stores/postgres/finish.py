@@ -184,8 +184,8 @@ async def _write_part(session: Session, ordered: Sequence[Outcome]) -> Written:
     written = {ClaimKey(row[0], row[1]): row for row in found}
     spawned, added = await _spawn(session, [o for o in ordered if o.key in written])
     again = tuple(
-        Arrival(Line(queue, priority), run_at, run_at)
-        for _, _, _, run_at, queue, priority in found
+        Arrival(Line(queue, priority), run_at, run_at, is_suspect=suspect)
+        for _, _, _, run_at, queue, priority, suspect in found
         if run_at is not None
     )
     return Written(written, spawned, again + added.arrivals)

@@ -37,6 +37,11 @@ class PostgresLent:
         self._database = database
         self._checked: WeakSet[Lendable] = WeakSet()
 
+    def keeps_out(self, connection: object) -> bool:
+        """Never: nothing that opens waits for a user's lock; see `Lent.keeps_out`."""
+        del connection
+        return False
+
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object
     ) -> Sequence[int | None]:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 import psycopg
 
 from rowlock._errors import StoreUnavailable
+from rowlock.stores.postgres.errors import Misled
 
 _log = logging.getLogger("rowlock.store")
 
@@ -39,8 +40,11 @@ class Listener:
         connect: Connect,
         hear: Callable[[str | None], None],
         wake: Callable[[], None],
+        variable: str | None,
     ) -> None:
         self._connect = connect
+        # What says where to connect, besides the URL.
+        self._variable = variable
         self._hear = hear
         self._wake_sleepers = wake
         self._is_over = False
@@ -81,7 +85,7 @@ class Listener:
                         self._read(connection)
                 except (psycopg.Error, StoreUnavailable) as error:
                     failures += 1
-                    _tell(error, failures)
+                    _tell(error, failures, self._variable)
                     self._wake_sleepers()
                 # Spread, or all that listen to a server come back in one instant.
                 self._sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spread
@@ -108,13 +112,23 @@ class Listener:
             self._woken.settimeout(None)
 
 
-def _tell(error: Exception, failures: int) -> None:
+def _tell(error: Exception, failures: int, variable: str | None) -> None:
     _log.debug("store.listen", extra={"rowlock": {"error": str(error)}})
-    if failures == UNUSUAL:
+    if isinstance(error, Misled):
+        # Nothing that passes: said at once, and the cause first.
+        if failures == 1:
+            _log.warning(
+                "%s Until then no new job is heard of: it is looked for every %g s.",
+                error,
+                LATEST,
+            )
+    elif failures == UNUSUAL:
         _log.warning(
             "No new job is heard of, as listening fails: it is looked for every %g s"
-            " instead. Where a pooler is in the way, ROWLOCK_DIRECT_URL leads past it."
-            " (%s)",
+            " instead. %s (%s)",
             LATEST,
+            "Where a pooler is in the way, ROWLOCK_DIRECT_URL leads past it."
+            if variable is None
+            else f"It listens where {variable} leads.",
             " ".join(str(error).split()),
         )

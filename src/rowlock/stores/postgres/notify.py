@@ -28,8 +28,8 @@ def write(arrivals: Iterable[Arrival]) -> str:
     """Write news as they travel."""
     text = json.dumps(
         [
-            [*line, _micros(first_at), _micros(deferred_at)]
-            for line, first_at, deferred_at in arrivals
+            [*line, _micros(first_at), _micros(deferred_at)] + [True] * is_suspect
+            for line, first_at, deferred_at, is_suspect in arrivals
         ],
         ensure_ascii=False,
         separators=(",", ":"),
@@ -43,8 +43,13 @@ def read(text: str) -> list[Arrival] | None:
         return None
     try:
         return [
-            Arrival(Line(queue, priority), _instant(first_at), _maybe(deferred_at))
-            for queue, priority, first_at, deferred_at in json.loads(text)
+            Arrival(
+                Line(queue, priority),
+                _instant(first_at),
+                _maybe(deferred_at),
+                is_suspect=bool(suspect),
+            )
+            for queue, priority, first_at, deferred_at, *suspect in json.loads(text)
         ]
     except (ValueError, TypeError, OverflowError):
         # Somebody else's, or a later version's: worth a look in any case.
@@ -57,7 +62,7 @@ class Teller:
     def __init__(self, send: Callable[[str], Awaitable[None]]) -> None:
         self._send = send
         self._told_at: dict[str, float] = {}
-        self._gathered: dict[Line, Arrival] = {}
+        self._gathered: dict[tuple[Line, bool], Arrival] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
 
@@ -88,22 +93,22 @@ class Teller:
             await self._send(self._taken())
 
     def _gather(self, arrival: Arrival) -> None:
-        before = self._gathered.get(arrival.line)
+        name = arrival.line, arrival.is_suspect
+        before = self._gathered.get(name)
         if before is not None:
             deferred = [
                 at for at in (before.deferred_at, arrival.deferred_at) if at is not None
             ]
-            arrival = Arrival(
-                arrival.line,
-                min(before.first_at, arrival.first_at),
-                min(deferred, default=None),
+            arrival = arrival._replace(
+                first_at=min(before.first_at, arrival.first_at),
+                deferred_at=min(deferred, default=None),
             )
-        self._gathered[arrival.line] = arrival
+        self._gathered[name] = arrival
 
     def _taken(self) -> str:
         gathered, self._gathered = self._gathered, {}
         now = asyncio.get_running_loop().time()
-        self._told_at.update((line.queue, now) for line in gathered)
+        self._told_at.update((line.queue, now) for line, _ in gathered)
         return write(gathered.values())
 
     def _stop_timer(self) -> None:

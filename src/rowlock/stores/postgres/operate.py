@@ -9,7 +9,7 @@ is waited for apart from the others, for a second.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -65,6 +65,7 @@ async def replay(
     by: str,
     delay: timedelta,
     pace: timedelta,
+    queue: str | None = None,
     most: int | None = None,
 ) -> Answered:
     """
@@ -72,22 +73,24 @@ async def replay(
 
     With `most` it is an automatic replay of dead letters, which is counted.
     """
-    act = rows.to_json({"event": "replay", "by": by})
-    places = {job_id: place for place, job_id in enumerate(dict.fromkeys(ids))}
+    act: dict[str, JSON] = {"event": "replay", "by": by}
+    if queue is not None:
+        act["queue"] = queue
+    first, step = rows.micros(delay), rows.micros(pace)
+    places = {job_id: nth for nth, job_id in enumerate(dict.fromkeys(ids))}
 
     async def run(chosen: Sequence[int]) -> Sequence[Row]:
         return await session.run(
             "replay",
             ids=rows.numbers(chosen),
-            act=act,
-            delays=rows.numbers(
-                [rows.micros(delay + places[job_id] * pace) for job_id in chosen]
-            ),
+            delays=rows.numbers([first + places[job_id] * step for job_id in chosen]),
+            act=rows.to_json(act),
+            queue=queue,
             most=None if most is None else str(most),
         )
 
     done, left = await _patiently(session, ids, run, {Status.FAILED, Status.CANCELLED})
-    answers = await _replayed(session, done)
+    answers = await _replayed(session, done.values())
     return Answered(
         _answers(ids, answers, left),
         tuple(
@@ -98,20 +101,18 @@ async def replay(
     )
 
 
-async def _replayed(session: Session, done: Mapping[int, Row]) -> dict[int, Answer]:
-    """Answer for the jobs that were put back, or are blocked."""
-    blocked = [row[0] for row in done.values() if row[1] is not None]
+async def _replayed(session: Session, done: Iterable[Row]) -> dict[int, Answer]:
+    """Answer for those put back, and for those whose key another job holds."""
+    blocked = {row[0]: row[1] for row in done if row[1] is not None}
     stands = await _stands(session, blocked) if blocked else {}
     return {
-        job_id: Answer(job_id=job_id, done=True, status=Status.PENDING)
-        if blocked_by is None
-        else Answer(
+        job_id: Answer(
             job_id=job_id,
-            done=False,
-            status=stands.get(job_id),
-            blocked_by=blocked_by,
+            done=job_id not in blocked,
+            status=stands.get(job_id) if job_id in blocked else Status.PENDING,
+            blocked_by=blocked.get(job_id),
         )
-        for job_id, blocked_by, *_ in done.values()
+        for job_id, *_ in done
     }
 
 
@@ -149,8 +150,8 @@ async def move(
     return Answered(
         _answers(ids, answers, left),
         tuple(
-            Arrival(Line(queue, priority), run_at, run_at)
-            for _, queue, priority, run_at in done.values()
+            Arrival(Line(queue, priority), run_at, run_at, is_suspect=suspect)
+            for _, queue, priority, run_at, suspect in done.values()
         ),
     )
 

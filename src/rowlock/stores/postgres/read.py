@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from heapq import merge
 from operator import itemgetter
 
+from rowlock._filter import AGES, ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Claim, Job, Status
-from rowlock._store import Filter, Page, QueueStats, Stats, TaskStats
+from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.sessions import Row, Session
 
@@ -34,17 +36,18 @@ async def list_jobs(
     """Read a page of jobs that fit, newest first."""
     async with session.reading():
         # One more tells whether another page follows.
-        found = await _search(session, where, after, limit + 1)
+        found, is_cut = await _search(session, where, after, limit + 1)
         ids = found[:limit]
         read = await session.run("get", ids=rows.numbers(ids))
     # Outside: a transaction of ours that stands still is ended.
     jobs = _jobs(ids, read)
-    return Page(jobs=jobs, after=jobs[-1].id if jobs and len(found) > limit else None)
+    last = jobs[-1].id if jobs and len(found) > limit else None
+    return Page(jobs=jobs, after=last, is_cut=is_cut)
 
 
 async def search(
     session: Session, where: Filter, *, after: int | None, limit: int
-) -> tuple[int, ...]:
+) -> Matches:
     """Give the ids of jobs that fit, newest first, and read none of them."""
     async with session.reading():
         return await _search(session, where, after, limit)
@@ -52,18 +55,38 @@ async def search(
 
 async def _search(
     session: Session, where: Filter, after: int | None, limit: int
+) -> Matches:
+    if not where.payload_fields:
+        return Matches(await _fitting(session, where, after, limit))
+    looked_at = await _fitting(session, where, None, PAYLOADS_LOOKED_AT + 1)
+    chosen = [i for i in looked_at[:PAYLOADS_LOOKED_AT] if after is None or i < after]
+    fields = [{"path": f.path, "value": f.value} for f in where.payload_fields]
+    found = await session.run(
+        "match", ids=rows.numbers(chosen), fields=json.dumps(fields)
+    )
+    ids = sorted((job_id for (job_id,) in found), reverse=True)[:limit]
+    return Matches(tuple(ids), is_cut=len(looked_at) > PAYLOADS_LOOKED_AT)
+
+
+async def _fitting(
+    session: Session, where: Filter, after: int | None, limit: int
 ) -> tuple[int, ...]:
+    """Search by all but the payload."""
     values = {
         "ids": None if where.ids is None else rows.numbers(where.ids),
+        **{name: getattr(where, name) for name in TEXTS},
         "status": where.status,
-        "task": where.task,
-        "queue": where.queue,
-        "idempotency_key": where.idempotency_key,
-        "fingerprint": where.fingerprint,
-        "age": None if where.older_than is None else str(rows.micros(where.older_than)),
         "after": None if after is None else str(after),
         "limit": str(limit),
     }
+    for name in AGES:
+        age = getattr(where, name)
+        values[name] = None if age is None else str(rows.micros(age))
+    for name in ("priority", "attempts"):
+        for end, value in zip(
+            ("least", "most"), getattr(where, name) or ANY, strict=True
+        ):
+            values[f"{end}_{name}"] = None if value is None else str(value)
     found = await session.run("search_live", **values)
     is_maybe_there = where.status is None or where.status in _IN_HISTORY
     # What fits a fingerprint is a dead letter, or was one.
@@ -89,8 +112,10 @@ async def stats(session: Session) -> Stats:
     async with session.reading():
         found = await session.run("counts")
         tasks = await session.run("due_tasks")
+        ended = await session.run("rates", span=str(rows.micros(RATE_SPAN)))
         workers = await session.run("live_workers")
         pauses = await session.run("pausing")
+        registered = await session.run("registered")
     counts: defaultdict[str, defaultdict[Status, int]] = defaultdict(
         lambda: defaultdict(int)
     )
@@ -99,12 +124,17 @@ async def stats(session: Session) -> Stats:
         counts[queue][Status(status)] += count
         if status == Status.PENDING:
             due[queue] = (n_due, oldest)
+    rates: dict[str, int] = dict(ended)
     queues = []
     for queue in sorted(counts):
         n_due, oldest = due.get(queue, (0, None))
         queues.append(
             QueueStats(
-                queue=queue, counts=dict(counts[queue]), due=n_due, oldest_due=oldest
+                queue=queue,
+                counts=dict(counts[queue]),
+                due=n_due,
+                oldest_due=oldest,
+                rate=rates.get(queue, 0) / RATE_SPAN.total_seconds(),
             )
         )
     return Stats(
@@ -113,4 +143,5 @@ async def stats(session: Session) -> Stats:
         workers=tuple(rows.worker(row) for row in workers if row[1] is not None),
         pauses=tuple(rows.pause(row) for row in pauses),
         tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
+        registered=tuple(rows.task(row) for row in registered),
     )

@@ -49,3 +49,29 @@ async def grant(session: Session, roles: Roles) -> None:
             if sentence is None:
                 raise
             raise ConfigError(sentence) from error
+
+
+async def doubt(session: Session, worker: str) -> str | None:
+    """Say in a sentence why a worker's role binds nobody; None where it does."""
+    found = await session.run("powers", role=worker)
+    if not found:
+        return None
+    ((owner, is_supers, is_super, may_be_owner),) = found
+    if is_super:
+        return (
+            f"The role {worker} is a superuser, whom no grant binds: give the workers"
+            " another."
+        )
+    if may_be_owner:
+        what = "is" if worker == owner else "is a member of"
+        return (
+            f"The role {worker} {what} the schema's owner, and may do everything in it:"
+            " give the workers another, or leave out --worker-role."
+        )
+    if is_supers:
+        return (
+            f"The schema's owner {owner} is a superuser, as which {worker} could act by"
+            " a trigger on the history, that rowlock.replay runs: let a role that is"
+            " none own the schema."
+        )
+    return None

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from rowlock._errors import StoreError
 from rowlock._job import JSON, Claim, ClaimKey, Job, Status
-from rowlock._store import Pause, WorkerInfo
+from rowlock._store import Pause, TaskInfo, WorkerInfo
 from rowlock.stores._json import read_json, write_json
 from rowlock.stores.postgres.sessions import EARLIEST, Row
 
@@ -182,4 +182,11 @@ def worker(row: Row) -> WorkerInfo:
         started_at=row[10],
         seen_at=row[11],
         running=row[12],
+    )
+
+
+def task(row: Row) -> TaskInfo:
+    """Read what `registered.sql` answers."""
+    return TaskInfo(
+        name=row[0], queue=row[1], defaults=read_json(row[2]), seen_at=row[3]
     )

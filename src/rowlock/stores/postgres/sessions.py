@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import select
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -155,6 +155,20 @@ class Session:
         if len(rows) <= MOST_KEPT_ROWS:
             self._cursors[statement] = cursor
         return rows
+
+    async def load(self, operation: str, rows: Iterable[Row]) -> None:
+        """Run a COPY, which these rows go into, in a transaction."""
+        connection = self.connection
+        # Given values, though none, psycopg reads a % that is written twice as one.
+        copying = connection.cursor().copy(self._statements[operation], {})
+        try:
+            async with copying as copy:
+                for row in rows:
+                    await copy.write_row(row)
+        except psycopg.Error as error:
+            raise errors.translate(
+                error, self._shown, is_over=connection.closed
+            ) from error
 
     def _read_leniently(self, result: PGresult) -> list[Row]:
         transformer = Transformer(_Lenient(self.connection))

@@ -14,12 +14,13 @@ from datetime import timedelta
 from functools import partial
 
 from rowlock._clock import Clock
+from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
 from rowlock._store import (
     Answer,
     Claimed,
     Demand,
-    Filter,
+    Matches,
     Migration,
     Page,
     Pause,
@@ -37,10 +38,12 @@ from rowlock.stores.postgres import migrate, operate, read, upkeep
 from rowlock.stores.postgres import retention as letting_go
 from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
+from rowlock.stores.postgres.copying import PostgresCopying
 from rowlock.stores.postgres.database import Database
 from rowlock.stores.postgres.dead_letters import PostgresDeadLetters
+from rowlock.stores.postgres.figures import PostgresFigures
 from rowlock.stores.postgres.lent import PostgresLent
-from rowlock.stores.postgres.roles import Roles
+from rowlock.stores.postgres.roles import Roles, doubt
 from rowlock.stores.postgres.sessions import Session
 from rowlock.stores.postgres.wake import PostgresWakeups
 
@@ -54,6 +57,8 @@ class PostgresStore:
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
         self._dead_letters = PostgresDeadLetters(self._database)
+        self._figures = PostgresFigures(self._database)
+        self._copying = PostgresCopying(self._database)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> PostgresStore:
@@ -80,6 +85,16 @@ class PostgresStore:
         """What is asked of dead letters as groups, and their automatic replay."""
         return self._dead_letters
 
+    @property
+    def figures(self) -> PostgresFigures:
+        """What is counted for an operator who asks."""
+        return self._figures
+
+    @property
+    def copying(self) -> PostgresCopying:
+        """How everything in it is copied to another store."""
+        return self._copying
+
     async def open(self) -> None:
         """Connect and check the schema; see `Store.open`."""
         await self._database.open()
@@ -102,6 +117,11 @@ class PostgresStore:
             if dry_run:
                 return await migrate.preview(session, schema, self.url)
             return await migrate.migrate(session, schema, self.url, roles=roles)
+
+    async def doubt(self, worker_role: str) -> str | None:
+        """Say why this role binds no worker, None where it does."""
+        async with self._apart() as session:
+            return await doubt(session, worker_role)
 
     async def script(
         self,
@@ -223,10 +243,11 @@ class PostgresStore:
         by: str,
         delay: timedelta = _NO_TIME,
         pace: timedelta = _NO_TIME,
+        queue: str | None = None,
     ) -> Sequence[Answer]:
         """Put failed and cancelled jobs back to pending; see `Store.replay`."""
         return await self._database.announce(
-            partial(operate.replay, ids=ids, by=by, delay=delay, pace=pace)
+            partial(operate.replay, ids=ids, by=by, delay=delay, pace=pace, queue=queue)
         )
 
     async def move(
@@ -275,7 +296,7 @@ class PostgresStore:
 
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
+    ) -> Matches:
         """Give the ids of jobs that fit; see `Store.search`."""
         return await self._database.read(
             partial(read.search, where=where, after=after, limit=limit)

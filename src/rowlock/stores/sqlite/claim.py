@@ -3,7 +3,8 @@ Claiming: which due jobs a demand gets, and taking them.
 
 A queue is read as lines (a priority and a task each), so that lines nobody asked for
 and jobs planned for later are stepped over. Lines of one priority are merged by due
-time (law 4); queues take turns, so that a busy one doesn't starve the others.
+time (law 4); queues take turns, so that a busy one doesn't starve the others. Suspects
+stand in lines of their own, which a demand for others only looks at.
 """
 
 from __future__ import annotations
@@ -69,6 +70,33 @@ class Pauses:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """One look for what a demand may have: the most of each queue, what is paused."""
+
+    connection: sqlite3.Connection
+    now: int
+    demand: Demand
+    limits: Mapping[str, int]
+    pauses: Pauses
+
+    def lines(self, queue: str, *, suspects: bool) -> list[Line]:
+        """Read the lines of a queue that fit the demand, the best priority first."""
+        found = self.connection.execute(
+            SQL["lines"], {"queue": queue, "now": self.now, "suspects": suspects}
+        ).fetchall()
+        tasks = self.demand.tasks
+        return [line for line in map(Line._make, found) if line.task in tasks]
+
+    def due(self, lines: Sequence[Line], queue: str) -> Sequence[Line]:
+        """Leave out the lines that are paused, or have nothing due."""
+        return [
+            line
+            for line in lines
+            if line.first_at <= self.now and not self.pauses.has(queue, line.task)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The due jobs chosen, in the order to start them, and when to look again."""
 
@@ -76,12 +104,27 @@ class Choice:
     next_due: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Suspects that a demand passes by: since when, and when the next is due."""
+
+    since: int | None = None
+    chosen_since: int | None = None
+    next_due: int | None = None
+
+
+_NOBODY_WAITS = Waiting()
+
+
 def peek(
-    connection: sqlite3.Connection, now: int, demand: Demand, turn: int
+    connection: sqlite3.Connection, now: int, demand: Demand, turn: int, *, worker: str
 ) -> Claimed | Pending:
     """Answer a claim that gets nothing, without a write."""
-    choice = choose(connection, now, demand, turn, total=min(1, demand.total))
-    return PENDING if choice.ids else _claimed((), now, choice)
+    look = _look(connection, now, demand)
+    choice = _choose(look, turn, total=min(1, demand.total))
+    if choice.ids:
+        return PENDING
+    return _claimed((), look, choice, worker)
 
 
 def claim(
@@ -96,7 +139,8 @@ def claim(
 ) -> Claimed:
     """Take the due jobs that the demand gets (laws 3, 5)."""
     # Chosen again: what was seen before the write lock may be taken or paused by now.
-    choice = choose(connection, now, demand, turn, total=demand.total)
+    look = _look(connection, now, demand)
+    choice = _choose(look, turn, total=demand.total)
     taken = connection.execute(
         SQL["claim"],
         {
@@ -108,43 +152,76 @@ def claim(
         },
     ).fetchall()
     by_id = {row[0]: row for row in taken}
-    return _claimed(
-        tuple(rows.claim(by_id[job_id]) for job_id in choice.ids), now, choice
-    )
+    claims = tuple(rows.claim(by_id[job_id]) for job_id in choice.ids)
+    return _claimed(claims, look, choice, worker)
 
 
-def _claimed(claims: tuple[Claim, ...], now: int, choice: Choice) -> Claimed:
+def _claimed(
+    claims: tuple[Claim, ...], look: Look, choice: Choice, worker: str
+) -> Claimed:
+    waiting = _waiting(look, worker)
+    planned = [at for at in (choice.next_due, waiting.next_due) if at is not None]
     return Claimed(
         claims=claims,
-        now=rows.instant(now),
-        next_due=rows.maybe_instant(choice.next_due),
+        now=rows.instant(look.now),
+        next_due=rows.maybe_instant(min(planned, default=None)),
+        suspect_since=rows.maybe_instant(waiting.since),
+        chosen_since=rows.maybe_instant(waiting.chosen_since),
     )
 
 
-def choose(
-    connection: sqlite3.Connection, now: int, demand: Demand, turn: int, *, total: int
-) -> Choice:
+def _waiting(look: Look, worker: str) -> Waiting:
+    """Look for the suspects that a demand passes by."""
+    if look.demand.suspects or not _has_suspects(look.connection):
+        return _NOBODY_WAITS
+    since: list[int] = []
+    chosen_since: list[int] = []
+    next_due: list[int] = []
+    for queue, limit in look.limits.items():
+        if look.demand.queues is not None and limit <= 0:
+            continue
+        lines = look.lines(queue, suspects=True)
+        next_due.extend(_next_due(lines, queue, look.pauses))
+        due = look.due(lines, queue)
+        if not due:
+            continue
+        # One worker a queue: the one that is chosen for the suspect that is due first.
+        first = min(due, key=lambda line: line.first_at)
+        since.append(first.first_at)
+        if _chosen(look, queue, first.task) in (worker, None):
+            chosen_since.append(first.first_at)
+    return Waiting(
+        min(since, default=None),
+        min(chosen_since, default=None),
+        min(next_due, default=None),
+    )
+
+
+def _has_suspects(connection: sqlite3.Connection) -> bool:
+    return connection.execute(SQL["has_suspects"]).fetchone() is not None
+
+
+def _chosen(look: Look, queue: str, task: str) -> str | None:
+    found = look.connection.execute(
+        SQL["chosen"], {"queue": queue, "task": task, "now": look.now}
+    ).fetchone()
+    return None if found is None else str(found[0])
+
+
+def _choose(look: Look, turn: int, *, total: int) -> Choice:
     """Choose `total` due jobs; `turn` says which of the queues is served first."""
-    limits = _limits(connection, demand)
-    pauses = _pauses(connection, now)
-    queues = sorted(queue for queue, limit in limits.items() if limit > 0)
+    suspects = look.demand.suspects
+    queues = sorted(queue for queue, limit in look.limits.items() if limit > 0)
     share = max(1, total // max(1, len(queues)))
     offered: list[Offer] = []
     next_due: list[int] = []
     for queue in _rotated(queues, turn):
-        lines = [
-            line for line in _lines(connection, now, queue) if line.task in demand.tasks
-        ]
-        next_due.extend(_next_due(lines, queue, pauses))
-        due = [
-            line
-            for line in lines
-            if line.first_at <= now and not pauses.has(queue, line.task)
-        ]
-        if due:
-            limit = limits[queue]
-            jobs = _in_order(connection, now, queue, due, min(share, limit))
-            offered.append(Offer(jobs, limit))
+        lines = look.lines(queue, suspects=suspects)
+        next_due.extend(_next_due(lines, queue, look.pauses))
+        if due := look.due(lines, queue):
+            limit = look.limits[queue]
+            reader = Reader(look, queue, min(share, limit))
+            offered.append(Offer(_in_order(reader, due), limit))
     return Choice(_deal(offered, total), min(next_due, default=None))
 
 
@@ -183,37 +260,47 @@ def _rotated(queues: Sequence[str], turn: int) -> Sequence[str]:
     return [*queues[start:], *queues[:start]]
 
 
-def _in_order(
-    connection: sqlite3.Connection, now: int, queue: str, due: Sequence[Line], size: int
-) -> Iterator[int]:
+class Reader(NamedTuple):
+    """Who reads the lines of a queue, `size` jobs at a time."""
+
+    look: Look
+    queue: str
+    size: int
+
+    def read(self, line: Line) -> Iterator[tuple[int, int]]:
+        """Give a line's due jobs, each with when it was due."""
+        after_run_at, after_id = _BEFORE_ALL, 0
+        while True:
+            found = self.look.connection.execute(
+                SQL["due"],
+                {
+                    "queue": self.queue,
+                    "suspects": self.look.demand.suspects,
+                    "priority": line.priority,
+                    "task": line.task,
+                    "now": self.look.now,
+                    "after_run_at": after_run_at,
+                    "after_id": after_id,
+                    "limit": self.size,
+                },
+            ).fetchall()
+            yield from found
+            if len(found) < self.size:
+                return
+            after_run_at, after_id = found[-1]
+
+
+def _in_order(reader: Reader, due: Sequence[Line]) -> Iterator[int]:
     """Give a queue's due jobs in the order of law 4, read as they are asked for."""
     for _, lines in groupby(due, lambda line: line.priority):
-        readers = [_read_line(connection, now, queue, line, size) for line in lines]
-        for _, job_id in heapq.merge(*readers):
+        for _, job_id in heapq.merge(*map(reader.read, lines)):
             yield job_id
 
 
-def _read_line(
-    connection: sqlite3.Connection, now: int, queue: str, line: Line, size: int
-) -> Iterator[tuple[int, int]]:
-    after_run_at, after_id = _BEFORE_ALL, 0
-    while True:
-        found = connection.execute(
-            SQL["due"],
-            {
-                "queue": queue,
-                "priority": line.priority,
-                "task": line.task,
-                "now": now,
-                "after_run_at": after_run_at,
-                "after_id": after_id,
-                "limit": size,
-            },
-        ).fetchall()
-        yield from found
-        if len(found) < size:
-            return
-        after_run_at, after_id = found[-1]
+def _look(connection: sqlite3.Connection, now: int, demand: Demand) -> Look:
+    return Look(
+        connection, now, demand, _limits(connection, demand), _pauses(connection, now)
+    )
 
 
 def _limits(connection: sqlite3.Connection, demand: Demand) -> Mapping[str, int]:
@@ -230,8 +317,3 @@ def _pauses(connection: sqlite3.Connection, now: int) -> Pauses:
         queues={row[0]: row[2] for row in found if row[0] is not None},
         tasks={row[1]: row[2] for row in found if row[1] is not None},
     )
-
-
-def _lines(connection: sqlite3.Connection, now: int, queue: str) -> list[Line]:
-    found = connection.execute(SQL["lines"], {"queue": queue, "now": now}).fetchall()
-    return [Line(*row) for row in found]

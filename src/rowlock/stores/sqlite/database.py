@@ -60,6 +60,11 @@ class Database:
         self._applied: Sequence[Migration] = ()
         _databases.add(self)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `open` has connected and migrated."""
+        return self._is_open
+
     async def open(self) -> Sequence[Migration]:
         """Connect and migrate what is pending; a second time does nothing."""
         with self._lock:
@@ -110,6 +115,15 @@ class Database:
         """Run something that only reads, on a snapshot."""
         reader = self._for_reading()
         return await asyncio.wrap_future(reader.submit(Work(None, peek=run)))
+
+    def connect(self) -> sqlite3.Connection:
+        """Connect once more, for what takes its time; the file is there."""
+        return connections.connect_writer(
+            self.path,
+            synchronous=self._synchronous,
+            autocheckpoint=True,
+            trace=self._trace,
+        )
 
     def lent(self) -> None:
         """Note what was written on a connection that a user has lent."""

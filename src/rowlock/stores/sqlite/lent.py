@@ -2,7 +2,8 @@
 Enqueueing on a connection that the caller lends: the standard library's own.
 
 It joins the caller's transaction, begins one where the connection would, and commits
-by itself only where the connection is in autocommit. How long it waits for a lock is
+by itself only where the connection is in autocommit. Where the store isn't open, it
+makes the schema there, too, with the first jobs. How long it waits for a lock is
 the connection's own setting (`sqlite3.connect(timeout=)`).
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowlock._errors import WrongConnection
-from rowlock.stores.sqlite import errors, rows
+from rowlock.stores.sqlite import errors, migrate, rows
 from rowlock.stores.sqlite.connection import MEMORY
 from rowlock.stores.sqlite.enqueue import enqueue
 from rowlock.stores.sqlite.statements import SQL
@@ -34,6 +35,14 @@ class SQLiteLent:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+
+    def keeps_out(self, connection: object) -> bool:
+        """Whether it is in a transaction before ours is open; see `Lent.keeps_out`."""
+        return (
+            isinstance(connection, sqlite3.Connection)
+            and not self._database.is_open
+            and connection.in_transaction
+        )
 
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object
@@ -58,7 +67,10 @@ class SQLiteLent:
         cursor = self._check(connection)
         try:
             with _in_transaction(connection, cursor, self._database.path):
-                ids = enqueue(cursor, rows.to_micros(self._clock.now()), jobs)
+                now = rows.to_micros(self._clock.now())
+                if not self._database.is_open:
+                    self._migrate(connection, cursor, now)
+                ids = enqueue(cursor, now, jobs)
         except sqlite3.Error as error:
             raise errors.translate(error, self._database.path) from error
         finally:
@@ -66,6 +78,18 @@ class SQLiteLent:
         # Where the commit is still to come, it is looked for more often for a while.
         self._database.lent()
         return ids
+
+    def _migrate(
+        self, connection: sqlite3.Connection, cursor: sqlite3.Cursor, now: int
+    ) -> None:
+        """Make the schema in the caller's transaction, where it isn't there."""
+        # Our connection would wait for the caller's lock, and the caller waits for us.
+        caller_s = connection.text_factory
+        connection.text_factory = str
+        try:
+            migrate.join(cursor, now, path=self._database.path)
+        finally:
+            connection.text_factory = caller_s
 
     def _check(self, connection: sqlite3.Connection) -> sqlite3.Cursor:
         """Refuse a connection that is closed, of another thread or another database."""

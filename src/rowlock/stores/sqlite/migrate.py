@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowlock._store import Migration
+    from rowlock.stores.sqlite.statements import Executor
 
 
-def pending(connection: sqlite3.Connection, path: str) -> Sequence[Migration]:
+def pending(connection: Executor, path: str) -> Sequence[Migration]:
     """
     Name what isn't applied yet, oldest first.
 
@@ -69,13 +70,19 @@ def migrate(
     return applied
 
 
+def join(connection: Executor, now: int, *, path: str) -> None:
+    """Apply what is pending in the transaction that is open, whoever commits it."""
+    if todo := pending(connection, path):
+        _apply(connection, now, todo)
+
+
 def all_migrations() -> Sequence[Migration]:
     """Name all there are: what an empty database lacks."""
     return _sql.migrations(PACKAGE)
 
 
 def _apply(
-    connection: sqlite3.Connection, now: int, todo: Sequence[Migration]
+    connection: Executor, now: int, todo: Sequence[Migration]
 ) -> Sequence[Migration]:
     connection.execute(SQL["create_migrations"])
     for migration in todo:

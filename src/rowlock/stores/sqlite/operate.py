@@ -46,6 +46,7 @@ def replay(
     by: str,
     delay: int,
     pace: int,
+    queue: str | None = None,
     most: int | None = None,
 ) -> tuple[Answer, ...]:
     """
@@ -54,12 +55,14 @@ def replay(
     With `most` it is an automatic replay of dead letters, which is counted.
     """
     jobs = find(connection, ids)
-    places = {job_id: place for place, job_id in enumerate(dict.fromkeys(ids))}
+    places = {job_id: nth for nth, job_id in enumerate(dict.fromkeys(ids))}
+    act: dict[str, JSON] = {"event": "replay", "by": by, "at": rows.iso(now)}
+    if queue is not None:
+        act["queue"] = queue
     done: dict[int, Answer] = {}
-    replayed = []
     # The newest first: it then holds its key against the others.
     for job_id in sorted(jobs, reverse=True):
-        job = jobs[job_id]
+        job, due = jobs[job_id], now + delay + places[job_id] * pace
         if job.status not in (Status.FAILED, Status.CANCELLED) or _is_spent(job, most):
             continue
         blocked_by = _blocking(connection, job)
@@ -68,19 +71,18 @@ def replay(
                 job_id=job_id, done=False, status=job.status, blocked_by=blocked_by
             )
             continue
-        run_at = now + delay + places[job_id] * pace
-        to = {"run_at": run_at, "is_automatic": most is not None, "now": now}
-        _change(connection, "replay", [job], to)
-        replayed.append(job)
-        which = "" if most is None else f" ({job.auto_replays + 1} of {most})"
-        act: dict[str, JSON] = {
-            "event": "replay",
-            "by": f"{by}{which}",
-            "at": rows.iso(now),
-            "run_at": rows.iso(run_at),
+        to = {
+            "run_at": due,
+            "queue": queue,
+            "is_automatic": most is not None,
+            "now": now,
         }
-        _note(connection, [job], act)
-    return _answers(ids, jobs, done | _done(replayed, Status.PENDING))
+        _change(connection, "replay", [job], to)
+        which = "" if most is None else f" ({job.auto_replays + 1} of {most})"
+        told: dict[str, JSON] = {"by": f"{by}{which}", "run_at": rows.iso(due)}
+        _note(connection, [job], act | told)
+        done |= _done([job], Status.PENDING)
+    return _answers(ids, jobs, done)
 
 
 def move(

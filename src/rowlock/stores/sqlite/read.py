@@ -6,8 +6,9 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowlock._filter import ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Status
-from rowlock._store import Filter, Page, QueueStats, Stats, TaskStats
+from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 
@@ -23,6 +24,14 @@ _LISTINGS = {
     Status.RUNNING: "list_running",
     Status.FAILED: "list_finished",
     Status.CANCELLED: "list_finished",
+}
+
+# The instants that an age is from the store's now.
+_BOUNDS = {
+    "older_than": "created_before",
+    "younger_than": "created_after",
+    "finished_older_than": "finished_before",
+    "finished_younger_than": "finished_after",
 }
 
 
@@ -67,11 +76,12 @@ def list_jobs(
 ) -> Page:
     """Read a page of jobs that fit, newest first."""
     # One more tells whether another page follows.
-    found = search(connection, now, where, after=after, limit=limit + 1)
+    found, is_cut = search(connection, now, where, after=after, limit=limit + 1)
     ids = found[:limit]
     return Page(
         jobs=get(connection, now, ids),
         after=ids[-1] if ids and len(found) > limit else None,
+        is_cut=is_cut,
     )
 
 
@@ -82,26 +92,45 @@ def search(
     *,
     after: int | None,
     limit: int,
-) -> tuple[int, ...]:
+) -> Matches:
     """Give the ids of jobs that fit, newest first, and read none of them."""
+    if not where.payload_fields:
+        return Matches(_fitting(connection, now, where, after, limit))
+    looked_at = _fitting(connection, now, where, None, PAYLOADS_LOOKED_AT + 1)
+    chosen = [i for i in looked_at[:PAYLOADS_LOOKED_AT] if after is None or i < after]
+    fields = [
+        {"path": "$" + "".join(f'."{name}"' for name in f.path), "value": f.value}
+        for f in where.payload_fields
+    ]
     found = connection.execute(
-        SQL[_listing(where)],
-        {
-            "ids": None if where.ids is None else json.dumps(where.ids),
-            "status": None if where.status is None else where.status.value,
-            "task": where.task,
-            "queue": where.queue,
-            "idempotency_key": where.idempotency_key,
-            "fingerprint": where.fingerprint,
-            "created_before": (
-                None
-                if where.older_than is None
-                else now - rows.to_span(where.older_than)
-            ),
-            "after": after,
-            "limit": limit,
-        },
-    ).fetchall()
+        SQL["match"], {"ids": json.dumps(chosen), "fields": json.dumps(fields)}
+    ).fetchmany(limit)
+    ids = tuple(job_id for (job_id,) in found)
+    return Matches(ids, is_cut=len(looked_at) > PAYLOADS_LOOKED_AT)
+
+
+def _fitting(
+    connection: sqlite3.Connection,
+    now: int,
+    where: Filter,
+    after: int | None,
+    limit: int,
+) -> tuple[int, ...]:
+    """Search by all but the payload."""
+    values: dict[str, object] = {
+        "ids": None if where.ids is None else json.dumps(where.ids),
+        **{name: getattr(where, name) for name in TEXTS},
+        "status": None if where.status is None else where.status.value,
+        "after": after,
+        "limit": limit,
+    }
+    for name, bound in _BOUNDS.items():
+        age = getattr(where, name)
+        values[bound] = None if age is None else now - rows.to_span(age)
+    for name in ("priority", "attempts"):
+        least, most = getattr(where, name) or ANY
+        values |= {f"least_{name}": least, f"most_{name}": most}
+    found = connection.execute(SQL[_listing(where)], values).fetchall()
     return tuple(job_id for (job_id,) in found)
 
 
@@ -136,6 +165,8 @@ def stats(connection: sqlite3.Connection, now: int) -> Stats:
         counts[queue][Status(status)] = count
         if status == Status.PENDING:
             due[queue] = (n_due, oldest)
+    since = {"since": now - rows.to_span(RATE_SPAN)}
+    rates = dict(connection.execute(SQL["rates"], since).fetchall())
     queues = []
     for queue in sorted(counts):
         n_due, oldest = due.get(queue, (0, None))
@@ -145,15 +176,18 @@ def stats(connection: sqlite3.Connection, now: int) -> Stats:
                 counts=counts[queue],
                 due=n_due,
                 oldest_due=rows.maybe_instant(oldest),
+                rate=rates.get(queue, 0) / RATE_SPAN.total_seconds(),
             )
         )
     workers = connection.execute(SQL["live_workers"], {"now": now}).fetchall()
     pauses = connection.execute(SQL["pausing"], {"now": now}).fetchall()
     tasks = connection.execute(SQL["due_tasks"], {"now": now}).fetchall()
+    registered = connection.execute(SQL["registered"]).fetchall()
     return Stats(
         now=rows.instant(now),
         queues=tuple(queues),
         workers=tuple(rows.worker(row) for row in workers),
         pauses=tuple(rows.pause(row) for row in pauses),
         tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
+        registered=tuple(rows.task(row) for row in registered),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rowlock._durations import iso as write_instant
 from rowlock._job import JSON, Claim, ClaimKey, Job, Status
-from rowlock._store import Pause, WorkerInfo
+from rowlock._store import Pause, TaskInfo, WorkerInfo
 from rowlock.stores._json import read_json, write_json
 
 if TYPE_CHECKING:
@@ -154,6 +154,16 @@ def worker(row: Row) -> WorkerInfo:
         started_at=instant(row[9]),
         seen_at=instant(row[10]),
         running=row[11],
+    )
+
+
+def task(row: Row) -> TaskInfo:
+    """Read what `registered.sql` answers."""
+    return TaskInfo(
+        name=row[0],
+        queue=row[1],
+        defaults=_read_object(row[2]),
+        seen_at=instant(row[3]),
     )
 
 

@@ -17,21 +17,24 @@ from rowlock.stores.sqlite import claim as claiming
 from rowlock.stores.sqlite import finish as finishing
 from rowlock.stores.sqlite import operate, read, rows, upkeep
 from rowlock.stores.sqlite.connection import check_version
+from rowlock.stores.sqlite.copying import SQLiteCopying
 from rowlock.stores.sqlite.database import Database
 from rowlock.stores.sqlite.dead_letters import SQLiteDeadLetters
 from rowlock.stores.sqlite.enqueue import enqueue
+from rowlock.stores.sqlite.figures import SQLiteFigures
 from rowlock.stores.sqlite.lent import SQLiteLent
 from rowlock.stores.sqlite.url import Address, read_url, show_url
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rowlock._filter import Filter
     from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome
     from rowlock._store import (
         Answer,
         Claimed,
         Demand,
-        Filter,
+        Matches,
         Migration,
         Page,
         Pause,
@@ -70,6 +73,8 @@ class SQLiteStore:
         )
         self._lent = SQLiteLent(self._database, clock)
         self._dead_letters = SQLiteDeadLetters(self._database)
+        self._figures = SQLiteFigures(self._database)
+        self._copying = SQLiteCopying(self._database, clock)
         self._turn = 0
 
     @classmethod
@@ -96,6 +101,16 @@ class SQLiteStore:
     def dead_letters(self) -> SQLiteDeadLetters:
         """What is asked of dead letters as groups, and their automatic replay."""
         return self._dead_letters
+
+    @property
+    def figures(self) -> SQLiteFigures:
+        """What is counted for an operator who asks."""
+        return self._figures
+
+    @property
+    def copying(self) -> SQLiteCopying:
+        """How everything in it is copied to another store."""
+        return self._copying
 
     async def open(self) -> None:
         """Connect, and migrate what is pending; see `Store.open`."""
@@ -132,7 +147,7 @@ class SQLiteStore:
                 lease=rows.to_span(lease),
                 alone=alone,
             ),
-            peek=partial(claiming.peek, demand=demand, turn=turn),
+            peek=partial(claiming.peek, demand=demand, turn=turn, worker=worker),
         )
 
     async def renew(
@@ -199,6 +214,7 @@ class SQLiteStore:
         by: str,
         delay: timedelta = _NO_TIME,
         pace: timedelta = _NO_TIME,
+        queue: str | None = None,
     ) -> Sequence[Answer]:
         """Put failed and cancelled jobs back to pending; see `Store.replay`."""
         return await self._database.write(
@@ -208,6 +224,7 @@ class SQLiteStore:
                 by=by,
                 delay=rows.to_span(delay),
                 pace=rows.to_span(pace),
+                queue=queue,
             ),
             news=True,
         )
@@ -266,7 +283,7 @@ class SQLiteStore:
 
     async def search(
         self, where: Filter, *, after: int | None = None, limit: int
-    ) -> Sequence[int]:
+    ) -> Matches:
         """Give the ids of jobs that fit; see `Store.search`."""
         return await self._database.read(
             partial(read.search, where=where, after=after, limit=limit)

@@ -29,6 +29,8 @@ CREATE TABLE {schema}.live (
     alone boolean NOT NULL DEFAULT false,
     abandoned boolean NOT NULL DEFAULT false,
     suspect boolean NOT NULL DEFAULT false,
+    -- Of a dead letter, and so is its fingerprint: in the history they are never set.
+    unrecoverable boolean NOT NULL DEFAULT false,
     status text COLLATE "C" NOT NULL DEFAULT 'pending'
         CHECK (status IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
     queue text COLLATE "C" NOT NULL,
@@ -37,6 +39,7 @@ CREATE TABLE {schema}.live (
     idempotency_key text COLLATE "C",
     backoff json,
     last_error text,
+    fingerprint text COLLATE "C",
     progress json,
     meta jsonb NOT NULL DEFAULT '{}',
     errors jsonb NOT NULL DEFAULT '[]',
@@ -67,8 +70,10 @@ CREATE TABLE {schema}.live (
 );
 
 -- The claim's order, with the task as the last column: on 17 and later a job of a task
--- that the worker doesn't have is passed by without a look at its row (law 16).
-CREATE INDEX live_pending ON {schema}.live (queue, priority DESC, run_at, id, task)
+-- that the worker doesn't have is passed by without a look at its row (law 16). Suspects
+-- of a priority stand apart from the others, so that neither is in the other's way.
+CREATE INDEX live_pending
+    ON {schema}.live (queue, priority DESC, suspect, run_at, id, task)
     WHERE status = 'pending';
 CREATE INDEX live_leases ON {schema}.live (leased_until)
     WHERE status = 'running';
@@ -95,11 +100,6 @@ CREATE TABLE {schema}.history (
     CONSTRAINT history_is_final CHECK (status IN ('succeeded', 'cancelled')),
     PRIMARY KEY (id, finished_at)
 ) PARTITION BY RANGE (finished_at);
-
--- Of dead letters alone, so that the history has none of it.
-ALTER TABLE {schema}.live
-    ADD COLUMN fingerprint text COLLATE "C",
-    ADD COLUMN unrecoverable boolean NOT NULL DEFAULT false;
 
 -- All that grouping dead letters asks for, in the order of the groups.
 CREATE INDEX live_dead ON {schema}.live (task, fingerprint, finished_at, id, queue)
@@ -228,5 +228,5 @@ SELECT
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
     created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
-    NULL, auto_replays
+    fingerprint, auto_replays
 FROM {schema}.history;

@@ -1,6 +1,7 @@
 -- Shows a worker to operators; again, it keeps when it started. Locks its row.
 INSERT INTO {schema}.workers (
-    id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at, seen_at
+    id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at,
+    seen_at
 )
 VALUES (
     %(id)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text,

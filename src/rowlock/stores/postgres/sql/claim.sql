@@ -1,6 +1,7 @@
--- Takes due jobs for a worker (laws 3, 4, 5, 11, 13, 16): queues in the turn given, of
--- each its lines (a priority each) in the order given, of a line by due time, then id.
--- Every row of the answer, one at least, ends with the store's now and what is paused.
+-- Takes due jobs for a worker, suspects or others (laws 3, 4, 5, 11, 13, 16): queues in
+-- the turn given, of each its lines (a priority each) in the order given, of a line by due
+-- time, then id. Every row of the answer, one at least, ends with the store's now and what
+-- is paused.
 -- Needs live_pending. Locks the rows that it takes, and passes by those that are locked.
 -- A line begins after a place where nothing was left (bounds.py says which). The last
 -- part reads nothing: it takes the lock of the table for sharing, which a pause waits
@@ -31,6 +32,7 @@ picked AS MATERIALIZED (
             FROM {schema}.live
             WHERE status = 'pending'
                 AND queue = line.queue AND priority = line.priority
+                AND suspect = %(suspects)s::boolean
                 AND run_at <= {now} AND (run_at, id) > (line.after_at, line.after_id)
                 AND task = ANY ((SELECT tasks FROM wanted)::text[])
                 AND (expires_at IS NULL OR expires_at > {now} OR attempts > 0)

@@ -64,14 +64,15 @@ moved AS (
     INSERT INTO {schema}.history (
         id, run_at, expires_at, cancel_requested_at, created_at, started_at,
         finished_at, updated_at, timeout, priority, claims, attempts, failures, losses,
-        max_attempts, auto_replays, suspect, status, queue, task, worker, idempotency_key, backoff,
-        last_error, progress, meta, errors, state, result, payload
+        max_attempts, auto_replays, suspect, status, queue, task, worker,
+        idempotency_key, backoff, last_error, progress, meta, errors, state, result,
+        payload
     )
     SELECT
         id, run_at, expires_at, cancel_requested_at, created_at, began_at, ended_at,
         {now}, timeout, priority, claims, starts, failed, lost, max_attempts,
-        auto_replays, doubted, ends, queue, task, worker, idempotency_key, backoff, told, progress, patched,
-        noted, state, CASE WHEN ends = 'succeeded' THEN returned END, payload
+        auto_replays, doubted, ends, queue, task, worker, idempotency_key, backoff,
+        told, progress, patched, noted, state, CASE WHEN ends = 'succeeded' THEN returned END, payload
     FROM gone
 ),
 kept AS (
@@ -100,8 +101,8 @@ kept AS (
     RETURNING
         live.id, live.claims, live.status,
         CASE WHEN live.status = 'pending' THEN live.run_at END AS due_at,
-        live.queue, live.priority
+        live.queue, live.priority, live.suspect
 )
-SELECT id, claims, ends, NULL::timestamptz, queue, priority FROM gone
+SELECT id, claims, ends, NULL::timestamptz, queue, priority, false FROM gone
 UNION ALL
-SELECT id, claims, status, due_at, queue, priority FROM kept;
+SELECT id, claims, status, due_at, queue, priority, suspect FROM kept;

@@ -27,4 +27,4 @@ SET
     ),
     updated_at = {now}
 WHERE ctid = ANY (ARRAY(SELECT tid FROM locked))
-RETURNING id, queue, priority, run_at;
+RETURNING id, queue, priority, run_at, suspect;

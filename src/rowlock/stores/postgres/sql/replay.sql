@@ -1,6 +1,7 @@
--- Puts failed and cancelled jobs back to pending, each after a delay of its own, with
--- their history; where there is a `most`, dead letters only, which then have been replayed
--- automatically at most so often, and are counted. Of several with
+-- Puts failed and cancelled jobs back to pending, each after a delay of its own and in
+-- another queue where one is given, with their history; where there is a `most`, dead
+-- letters only, which were replayed automatically less often, and that is counted. Of
+-- several with
 -- one (task, key) the newest goes, and none whose key an unfinished job holds (law 10):
 -- the rows are chosen first, since one conflict would undo them all. Answers those put
 -- back, and those blocked with the job that holds their key; one that is missing stands
@@ -39,12 +40,13 @@ WITH found AS MATERIALIZED (
 ),
 judged AS MATERIALIZED (
     SELECT
-        found.*, again.at AS again_at,
+        found.*, {now} + delay * interval '1 microsecond' AS again_at,
         %(act)s::jsonb || jsonb_build_object(
             'by', (%(act)s::jsonb ->> 'by') || coalesce(
                 ' (' || auto_replays + 1 || ' of ' || %(most)s::integer || ')', ''
             ),
-            'at', {schema}.iso({now}), 'run_at', {schema}.iso(again.at)
+            'at', {schema}.iso({now}),
+            'run_at', {schema}.iso({now} + delay * interval '1 microsecond')
         ) AS entry,
         coalesce(
             (
@@ -59,9 +61,6 @@ judged AS MATERIALIZED (
             )
         ) AS blocked_by
     FROM found
-    CROSS JOIN LATERAL (
-        SELECT {now} + found.delay * interval '1 microsecond' AS at
-    ) AS again
 ),
 gone AS (
     DELETE FROM {schema}.history USING judged
@@ -77,8 +76,9 @@ returned AS (
     )
     SELECT
         id, again_at, created_at, started_at, {now}, timeout, priority, claims,
-        attempts, max_attempts, auto_replays, queue, task, idempotency_key, backoff,
-        last_error, progress, meta, {schema}.noted(errors, entry), state, payload
+        attempts, max_attempts, auto_replays, coalesce(%(queue)s::text, queue), task,
+        idempotency_key, backoff, last_error, progress, meta,
+        {schema}.noted(errors, entry), state, payload
     FROM gone
     RETURNING id, queue, priority, run_at
 ),
@@ -87,6 +87,7 @@ kept AS (
     SET
         status = 'pending',
         run_at = again_at,
+        queue = coalesce(%(queue)s::text, queue),
         expires_at = NULL,
         failures = 0,
         losses = 0,

@@ -13,8 +13,34 @@ WHERE (%(after)s::bigint IS NULL OR id < %(after)s::bigint)
         OR idempotency_key = %(idempotency_key)s::text
     )
     AND (
-        %(age)s::bigint IS NULL
-        OR created_at <= {now} - %(age)s::bigint * interval '1 microsecond'
+        %(older_than)s::bigint IS NULL
+        OR created_at <= {now} - %(older_than)s::bigint * interval '1 microsecond'
+    )
+    AND (
+        %(younger_than)s::bigint IS NULL
+        OR created_at >= {now} - %(younger_than)s::bigint * interval '1 microsecond'
+    )
+    AND (
+        %(finished_older_than)s::bigint IS NULL
+        OR finished_at
+        <= {now} - %(finished_older_than)s::bigint * interval '1 microsecond'
+    )
+    AND (
+        %(finished_younger_than)s::bigint IS NULL
+        OR finished_at
+        >= {now} - %(finished_younger_than)s::bigint * interval '1 microsecond'
+    )
+    AND (%(least_priority)s::integer IS NULL OR priority >= %(least_priority)s::integer)
+    AND (%(most_priority)s::integer IS NULL OR priority <= %(most_priority)s::integer)
+    AND (%(least_attempts)s::integer IS NULL OR attempts >= %(least_attempts)s::integer)
+    AND (%(most_attempts)s::integer IS NULL OR attempts <= %(most_attempts)s::integer)
+    AND (%(worker)s::text IS NULL OR worker = %(worker)s::text)
+    AND (%(error)s::text IS NULL OR strpos(last_error, %(error)s::text) > 0)
+    AND (
+        %(error_type)s::text IS NULL
+        OR right(
+            '.' || split_part(last_error, ':', 1), length(%(error_type)s::text) + 1
+        ) = '.' || %(error_type)s::text
     )
     AND (%(fingerprint)s::text IS NULL OR fingerprint = %(fingerprint)s::text)
 ORDER BY id DESC

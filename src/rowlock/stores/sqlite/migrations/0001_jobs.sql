@@ -45,10 +45,15 @@ CREATE TABLE rowlock_rows (
 );
 
 -- The claim's order, with the task before the due time: lines of unknown tasks and
--- of jobs planned for later are stepped over, not scanned (law 16). The status comes
--- first though it is always the same: only so is the index read without the table.
-CREATE INDEX rowlock_pending ON rowlock_rows (status, queue, priority DESC, task, run_at)
+-- of jobs planned for later are stepped over, not scanned (law 16), and suspects stand in
+-- lines of their own. The status comes first though it is always the same: only so is
+-- the index read without the table.
+CREATE INDEX rowlock_pending
+    ON rowlock_rows (status, queue, suspect, priority DESC, task, run_at)
     WHERE status = 'pending';
+-- Empty nearly always, which is seen in one step.
+CREATE INDEX rowlock_suspects ON rowlock_rows (suspect)
+    WHERE status = 'pending' AND suspect = 1;
 CREATE INDEX rowlock_expiring ON rowlock_rows (expires_at)
     WHERE status = 'pending' AND attempts = 0 AND expires_at IS NOT NULL;
 -- Running jobs are few: what isn't asked by lease reads all of them.

@@ -1,10 +1,11 @@
--- Puts one failed or cancelled job back to pending, its history kept; an automatic
--- replay is counted. Under the write
--- lock, after blocking.sql has found its key free (law 10).
+-- Puts one failed or cancelled job back to pending, in another queue where one is given,
+-- its history kept; an automatic replay is counted. Under the write lock, after
+-- blocking.sql has found its key free (law 10).
 UPDATE rowlock_rows
 SET
     status = 'pending',
     run_at = :run_at,
+    queue = coalesce(:queue, queue),
     expires_at = NULL,
     failures = 0,
     losses = 0,

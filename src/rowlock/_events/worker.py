@@ -1,71 +1,16 @@
-"""
-What happens, as one frozen dataclass an event; users import them from `rowlock.events`.
-
-Payloads, results and states never travel in an event. Durations end in `_s` and are
-in seconds; instants are aware and in UTC. `Extensions.emit` is the only place from
-which events are told, and the log is one of those that hear them.
-"""
+"""What a worker tells, as events."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar
 
+from rowlock._events import Event, JobEvent
 from rowlock._job import Status
-
-logger = logging.getLogger("rowlock")
-worker_logger = logging.getLogger("rowlock.worker")
 
 # A field that the log leaves out, since another line of the same moment has it.
 _UNLOGGED = {"logged": False}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """
-    Root of all events; `name` and `level` are the log's.
-
-        >>> from rowlock.events import JobEnqueued
-        >>> JobEnqueued(job_id=17, task="greet", queue="default").name
-        'job.enqueued'
-    """
-
-    name: ClassVar[str]
-    level: ClassVar[int] = logging.INFO
-    logger: ClassVar[logging.Logger] = worker_logger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobEvent(Event):
-    """Something happened to one job."""
-
-    job_id: int
-    task: str
-    queue: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobEnqueued(JobEvent):
-    """A job was enqueued; in a lent transaction it isn't committed yet."""
-
-    name = "job.enqueued"
-    level = logging.DEBUG
-    logger = logger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDuplicate(Event):
-    """Nothing was enqueued: an unfinished job of the task holds the key."""
-
-    name = "job.duplicate"
-    level = logging.DEBUG
-    logger = logger
-
-    task: str
-    queue: str
-    idempotency_key: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,74 +285,3 @@ class ReplayProbed(WorkerEvent):
     passed: bool
     replayed: int
     error: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorEvent(Event):
-    """Somebody did something to jobs; `by` says who."""
-
-    logger = logger
-
-    by: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsCancelled(OperatorEvent):
-    """Pending jobs (`ids`) were cancelled, running ones (`asked`) were asked to."""
-
-    name = "jobs.cancelled"
-
-    ids: tuple[int, ...]
-    asked: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsReplayed(OperatorEvent):
-    """Dead letters or cancelled jobs were put back."""
-
-    name = "jobs.replayed"
-
-    ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsMoved(OperatorEvent):
-    """Pending jobs got another queue, priority or due time; None is the old one."""
-
-    name = "jobs.moved"
-
-    ids: tuple[int, ...]
-    to_queue: str | None
-    priority: int | None
-    delay_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsDeleted(OperatorEvent):
-    """Finished jobs were removed for good."""
-
-    name = "jobs.deleted"
-
-    ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseBegan(OperatorEvent):
-    """A queue or a task was paused: one of the two; `for_s` None is for good."""
-
-    name = "pause.began"
-
-    queue: str | None
-    task: str | None
-    for_s: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseEnded(OperatorEvent):
-    """A queue or a task was resumed."""
-
-    name = "pause.ended"
-
-    queue: str | None
-    task: str | None

@@ -1,0 +1,230 @@
+"""
+What a user asks of a store, and what it answers: which jobs, how many, what was done.
+
+They cross the seam, and stand apart from it so that `import rowlock` doesn't load it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+from rowlock._durations import to_delay
+from rowlock._job import JSON, Job, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """
+    What an operator's verb did to one job.
+
+    Where it isn't `done`, `status` is the state found (None: no such job),
+    `blocked_by` the job that holds the key, and `is_locked` says that a live
+    transaction has the row, so that it is worth another try.
+    """
+
+    job_id: int
+    done: bool
+    status: Status | None
+    blocked_by: int | None = None
+    is_locked: bool = False
+
+    def __str__(self) -> str:
+        """Say it in words: `done`, `already succeeded`, `blocked by 17`."""
+        if self.done:
+            return "done"
+        if self.is_locked:
+            return "locked by another transaction, try again"
+        if self.status is None:
+            return "not found"
+        if self.blocked_by is not None:
+            return f"blocked by {self.blocked_by}"
+        return f"already {self.status}"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Retention:
+    """
+    How long finished jobs stay, by how they ended; 0 keeps nothing.
+
+    Each is a `timedelta`, or in seconds.
+    """
+
+    succeeded: timedelta = timedelta(days=3)
+    cancelled: timedelta = timedelta(days=3)
+    failed: timedelta = timedelta(days=30)
+
+    # Takes more than it gives back, which a field can't say to a type checker.
+    def __init__(
+        self,
+        *,
+        succeeded: float | timedelta = succeeded,
+        cancelled: float | timedelta = cancelled,
+        failed: float | timedelta = failed,
+    ) -> None:
+        given = {"succeeded": succeeded, "cancelled": cancelled, "failed": failed}
+        for name, value in given.items():
+            object.__setattr__(self, name, to_delay(value, f"Retention({name}=)"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """
+    Jobs, newest first; `after` goes into the next call, None at the end.
+
+    `is_cut` says that more jobs fit than those whose payloads were looked at.
+    """
+
+    jobs: tuple[Job, ...]
+    after: int | None
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A paused queue or task: exactly one of the two is set. `until` None: for good."""
+
+    queue: str | None = None
+    task: str | None = None
+    until: datetime | None = None
+    reason: str | None = None
+    by: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInfo:
+    """
+    A worker as operators see it; `queues` None is any queue.
+
+    `version` is that of its code, as `App(version=)` said, and `rowlock` Rowlock's own.
+    """
+
+    id: str
+    host: str
+    pid: int
+    version: str | None
+    rowlock: str
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...] | None
+    concurrency: int
+    lease: timedelta
+    running: int = 0
+    started_at: datetime | None = None
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """
+    A task as apps and workers know it, with its defaults.
+
+    `seen_at` is when one of them told of it last, as each does at its start and hourly.
+    """
+
+    name: str
+    queue: str
+    defaults: Mapping[str, JSON]
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """
+    One queue: jobs by status, how many are due, and since when the oldest is.
+
+    `counts` has every status, with 0 where no job is in it. `rate` is how many jobs a
+    second ended within the last minute, however they did; those that retention has
+    removed since are missing.
+    """
+
+    queue: str
+    counts: Mapping[Status, int]
+    due: int
+    oldest_due: datetime | None
+    rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        # A store counts what is there; who reads looks for what isn't, too.
+        counts = {status: self.counts.get(status, 0) for status in Status}
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def scheduled(self) -> int:
+        """How many pending jobs aren't due yet."""
+        return self.counts[Status.PENDING] - self.due
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStats:
+    """How many jobs of one task are due in one queue."""
+
+    queue: str
+    task: str
+    due: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """
+    The store at a glance, queues by name; workers are those that are live.
+
+    `tasks` has those of which jobs are due, by queue and name; `registered` those that
+    apps and workers have ever told of, by name.
+    """
+
+    now: datetime
+    queues: tuple[QueueStats, ...]
+    workers: tuple[WorkerInfo, ...]
+    pauses: tuple[Pause, ...]
+    tasks: tuple[TaskStats, ...] = ()
+    registered: tuple[TaskInfo, ...] = ()
+
+    @property
+    def unserved(self) -> Mapping[str, int]:
+        """How many jobs are due of each task that no live worker runs, by name."""
+        unserved: Counter[str] = Counter()
+        for each in self.tasks:
+            if not any(_serves(worker, each) for worker in self.workers):
+                unserved[each.task] += each.due
+        return unserved
+
+
+def _serves(worker: WorkerInfo, of: TaskStats) -> bool:
+    in_reach = worker.queues is None or of.queue in worker.queues
+    return in_reach and of.task in worker.tasks
+
+
+Reason: TypeAlias = Literal[
+    "running",
+    "lost",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "blocked",
+    "expired",
+    "paused",
+    "scheduled",
+    "unserved",
+    "suspect",
+    "behind",
+    "busy",
+    "due",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """Why a job isn't running: one word for a program, one sentence for a person."""
+
+    job_id: int
+    status: Status
+    reason: Reason
+    sentence: str
+
+    def __str__(self) -> str:
+        """Say the sentence."""
+        return self.sentence

@@ -1,0 +1,55 @@
+"""How far a verb on very many jobs is, and what it leaves where it is stopped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from rowlock._app import App
+from rowlock.events import (
+    Event,
+    JobsCancelled,
+    JobsDeleted,
+    JobsMoved,
+    JobsReplayed,
+)
+
+
+@contextmanager
+def telling_progress(app: App, verb: str) -> Iterator[None]:
+    """Tell on a terminal how far a verb is, and at Ctrl-C how far it came."""
+    done, told = 0, ""
+
+    def count(event: Event) -> None:
+        nonlocal done, told
+        match event:
+            case JobsCancelled():
+                done += len(event.ids) + len(event.asked)
+            case JobsReplayed() | JobsMoved() | JobsDeleted():
+                done += len(event.ids)
+        if sys.stderr.isatty():
+            told = f"{verb}: {done:,} done"
+            click.echo(f"\r{told}", nl=False, err=True)
+
+    end = app.listen(count)
+    try:
+        yield
+    except KeyboardInterrupt:
+        _wipe(told)
+        click.echo(
+            f"Stopped: {done:,} job{'s' * (done != 1)} done, and perhaps those under"
+            " way. The same command goes on with the others.",
+            err=True,
+        )
+        raise
+    finally:
+        end()
+    _wipe(told)
+
+
+def _wipe(told: str) -> None:
+    if told:
+        click.echo(f"\r{' ' * len(told)}\r", nl=False, err=True)

@@ -1,0 +1,135 @@
+"""Copying everything from one store to another, in all four directions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rowlock import Retention
+from rowlock._copy import COLUMNS, copy, preview
+from rowlock._job import Status
+from rowlock._store import Demand, Store
+from rowlock.testing import FakeClock
+
+from .given import (
+    KINDS,
+    LEASE,
+    Make,
+    Open,
+    ended,
+    fill,
+    job,
+    quietly,
+    rows_of,
+)
+
+
+async def test_everything_arrives_as_it_was_and_nothing_changes_where_it_was(
+    source: Store, target: Store, clock: FakeClock
+) -> None:
+    await fill(source, clock)
+    before = await rows_of(source)
+    ids = sorted(before)
+    # It has tested something: a job of every kind is there.
+    assert {row["status"] for row in before.values()} == set(Status) - {"running"}
+    while_running = {"leased_until", "alone", "abandoned"}
+    for name in set(COLUMNS) - while_running:
+        assert any(row[name] for row in before.values()), name
+
+    copied = await copy(source, target, quietly)
+
+    assert await rows_of(target) == await rows_of(source) == before
+    assert await target.get(ids) == await source.get(ids)
+    assert copied.counts == Counter(
+        Status(row["status"]) for row in before.values()
+    ) | {Status.RUNNING: 0}
+    here, there = await source.stats(), await target.stats()
+    assert set(there.pauses) == set(here.pauses)
+    assert there.queues == here.queues
+    surveys = [await store.copying.survey() for store in (source, target)]
+    assert surveys[0].tasks == surveys[1].tasks
+    assert len(surveys[0].tasks) == len(here.pauses) == 2
+
+
+async def test_the_copy_goes_on_where_the_original_stood(
+    source: Store, target: Store, clock: FakeClock
+) -> None:
+    await fill(source, clock)
+    last_id = (await source.copying.survey()).last_id
+    await copy(source, target, quietly)
+
+    (new,) = await target.enqueue([job(task="new")])
+    (held,) = await target.enqueue([job(task="later", idempotency_key="later:\\1")])
+    assert new == last_id + 1
+    assert held is None
+    assert await ended(target, "new", status=Status.SUCCEEDED) == new
+    (dead,) = [j for j in await everything(target) if j.status == Status.FAILED]
+    (answer,) = await target.replay([dead.id], by="bo")
+    assert answer.done
+    (replayed,) = await target.get([dead.id])
+    assert [e["event"] for e in replayed.errors] == ["failed", "failed", "replay"]
+    paused = Demand(total=9, tasks=frozenset({"pay"}))
+    assert not (await target.claim(paused, worker="w", lease=LEASE)).claims
+    clock.advance(timedelta(days=2))
+    retention = Retention(succeeded=timedelta(days=3), cancelled=timedelta(days=3))
+    while True:
+        pruned = await target.prune(retention, limit=100)
+        if not (pruned.expired or pruned.deleted):
+            break
+    kept = [j.finished_at for j in await everything(target) if j.status == "succeeded"]
+    assert all(at and at > clock.now() - timedelta(days=4) for at in kept)
+    assert 0 < len(kept) < 4
+
+
+async def everything(store: Store) -> Any:  # noqa: ANN401 - jobs
+    return await store.get(sorted(await rows_of(store)))
+
+
+async def test_an_empty_store_is_copied_too(source: Store, target: Store) -> None:
+    copied = await copy(source, target, quietly)
+
+    assert copied.total == 0
+    assert await target.enqueue([job()]) == (1,)
+
+
+async def test_no_id_of_the_target_is_given_again(other: Store, target: Store) -> None:
+    await other.enqueue([job()])
+    tried = [job_id for job_id in await target.enqueue([job()] * 7) if job_id]
+    await target.cancel(tried, by="ada")
+    await target.delete(tried)
+
+    await copy(other, target, quietly)
+
+    assert await target.enqueue([job()]) == (8,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_only_people_read_is_cleaned_where_postgres_cant_hold_it(
+    kind: str, opened: Open, make: Make
+) -> None:
+    source, target = await opened(make("sqlite")), await opened(make(kind))
+    await source.enqueue([job(meta={"by": "a\0b"})])
+    error = {"type": "ValueError", "message": "a\0b", "traceback": "\0"}
+    job_id = await ended(source, "pay", status=Status.FAILED, failed=True, error=error)
+
+    await copy(source, target, quietly)
+
+    (arrived,) = await target.get([job_id])
+    mark = "a\0b" if kind == "sqlite" else "a\ufffdb"
+    assert mark in (arrived.last_error or "")
+    assert arrived.errors[0]["message"] == arrived.meta["by"] == mark
+
+
+async def test_a_dry_run_sees_what_would_be_copied_and_writes_nothing(
+    source: Store, target: Store, clock: FakeClock
+) -> None:
+    await fill(source, clock)
+
+    seen = await preview(source, target)
+
+    assert seen.total == len(await rows_of(source))
+    assert not await rows_of(target)
+    assert await preview(source, None) == seen
