@@ -56,7 +56,7 @@ class Filter:
     and the most since the creation and since the end, each a `timedelta` or in seconds.
     `payload` has fields as `{"order_id": 42, "customer": {"country": "DE"}}`: of the
     jobs that fit otherwise the newest 20,000 are looked at, and where there are more,
-    that is said. `all=True` says that every job is meant, which a verb wants to be told.
+    that is said. `all=True` says that every job is meant, as a verb wants to be told.
 
         >>> Filter(status="failed", attempts="3..").attempts
         Between(least=3, most=None)

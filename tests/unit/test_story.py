@@ -159,7 +159,7 @@ def test_a_story_tells_of_attempts_that_left_no_entry() -> None:
         "enqueued",
         "attempts 1 to 2 snoozed or released",
         "attempt 3 failed",
-        "move",
+        "move by ada",
         "attempts 4 to 6 snoozed or released",
     ]
     assert titles(replace(job, status=Status.RUNNING))[-2:] == [
