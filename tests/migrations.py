@@ -21,14 +21,16 @@ SELECT
     id, queue, task, payload, status, priority, run_at, expires_at, claims, attempts,
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
-    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect, tenant
+    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
+    fingerprint, auto_replays, tenant
 FROM {schema}.live
 UNION ALL
 SELECT
     id, queue, task, payload, status, priority, run_at, expires_at, claims, attempts,
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
-    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect, tenant
+    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
+    fingerprint, auto_replays, tenant
 FROM {schema}.history;
 """
 

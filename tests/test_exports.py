@@ -148,11 +148,14 @@ def test_every_event_says_what_happened(name: str) -> None:
 APP = {
     *("url", "tasks", "task", "find_task", "worker"),
     *("max_attempts", "backoff", "timeout", "lease", "safety_interval", "retention"),
-    *("max_payload", "listen", "around", "follow"),
-    *("enqueue_many", "get", "list", "find", "wait", "why", "stats", "doctor"),
+    *("max_payload", "version", "listen", "around", "follow", "replay_when"),
+    *("enqueue_many", "get", "list", "find", "wait", "why", "stats", "dead"),
+    "doctor",
     *("cancel", "replay", "move", "delete", "pause", "resume", "open", "close"),
 }
-HAS_NO_TWIN = {"listen", "around", "follow", "task", "find_task", "worker"}
+HAS_NO_TWIN = {
+    *("listen", "around", "follow", "task", "find_task", "worker", "replay_when"),
+}
 
 
 def test_completion_shows_an_apps_public_names_and_no_others() -> None:

@@ -53,12 +53,13 @@ STATEMENTS = sorted((ROOT / "src").glob("rowlock/stores/*/sql/*.sql"))
 LONGEST_STATEMENT = 60
 
 LONG_STATEMENTS = {
-    f"src/rowlock/stores/postgres/sql/{operation}.sql": reason
+    f"src/rowlock/stores/{operation}.sql": reason
     for operation, reason in {
-        "claim": "a claim is one statement, with the pauses that bind it",
-        "enqueue_keyed": "who holds a key in vain goes in the statement that takes it",
-        "finish": "a job is in one of two tables, and changes it in one statement",
-        "replay": "a job comes back from either table, in one statement",
+        "postgres/sql/claim": "a claim is one statement, with the pauses that bind it",
+        "postgres/sql/enqueue_keyed": "who holds a key in vain goes by the same one",
+        "postgres/sql/finish": "a job changes its table of two in one statement",
+        "postgres/sql/replay": "a job comes back from either table, in one statement",
+        "sqlite/sql/damaged": "it says of each column what a hand may have made of it",
     }.items()
 }
 LAWS = 21

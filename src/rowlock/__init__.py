@@ -21,6 +21,7 @@ from rowlock._answers import (
 from rowlock._app import App
 from rowlock._attempt import Attempt, current_attempt
 from rowlock._cancelled import Cancelled
+from rowlock._dead_letters import DeadGroup
 from rowlock._doctor import Finding
 from rowlock._errors import (
     ClaimLost,
@@ -54,6 +55,7 @@ __all__ = [
     "Cancelled",
     "ClaimLost",
     "ConfigError",
+    "DeadGroup",
     "DuplicateTask",
     "Filter",
     "Finding",

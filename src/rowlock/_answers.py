@@ -97,12 +97,17 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """A worker as operators see it; `queues` None is any queue."""
+    """
+    A worker as operators see it; `queues` None is any queue.
+
+    `version` is that of its code, as `App(version=)` said, and `rowlock` Rowlock's own.
+    """
 
     id: str
     host: str
     pid: int
-    version: str
+    version: str | None
+    rowlock: str
     tasks: tuple[str, ...]
     queues: tuple[str, ...] | None
     concurrency: int

@@ -15,6 +15,7 @@ from rowlock import stores
 from rowlock._answers import Retention
 from rowlock._awaited import Call, mark_coroutine_function
 from rowlock._clock import Clock, SystemClock
+from rowlock._dead_letters import ReplayRule
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._extensions import Around, Extensions, Follower, Listener, enqueued
@@ -24,6 +25,7 @@ from rowlock._options import (
     check_count,
     check_interval,
     check_lease,
+    check_name,
     check_names,
     check_timeout,
 )
@@ -56,7 +58,8 @@ class App(Registry, Reading, Operations, Pauses):
     Without a URL it reads ROWLOCK_DATABASE_URL, then DATABASE_URL, else it is
     `sqlite:///rowlock.db`. The settings are the defaults of every task and worker;
     durations are seconds or a `timedelta`. `safety_interval` is how often a worker
-    looks for due jobs though nothing has woken it.
+    looks for due jobs though nothing has woken it. `version` is that of your code, for
+    operators: it stands in each error that a worker records.
 
     Raises:
         ConfigError: the URL has a scheme that no store serves.
@@ -77,6 +80,7 @@ class App(Registry, Reading, Operations, Pauses):
         safety_interval: float | timedelta = DEFAULT_SAFETY_INTERVAL,
         retention: Retention | None = None,
         max_payload: int = MAX_PAYLOAD,
+        version: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.max_attempts: int = check_count(max_attempts, "max_attempts=")
@@ -88,7 +92,11 @@ class App(Registry, Reading, Operations, Pauses):
         )
         self.retention: Retention = check_retention(retention)
         self.max_payload: int = check_count(max_payload, "max_payload=")
+        self.version: str | None = (
+            None if version is None else check_name(version, "version=")
+        )
         self.tasks: dict[str, Task[..., Any]] = {}
+        self._replay_rules: dict[str, ReplayRule] = {}
         self._extensions = Extensions()
         self._clock: Clock = clock or SystemClock()
         # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
@@ -361,6 +369,8 @@ class App(Registry, Reading, Operations, Pauses):
             safety_interval=self.safety_interval,
             retention=self.retention,
             max_payload=self.max_payload,
+            rules=tuple(self._replay_rules.values()),
+            version=self.version,
         )
         return Worker(settings)
 

@@ -30,7 +30,7 @@ INSTANTS: Final = (
     "finished_at",
     "updated_at",
 )
-FLAGS: Final = ("alone", "abandoned", "suspect")
+FLAGS: Final = ("alone", "abandoned", "suspect", "unrecoverable")
 TEXTS: Final = (
     "status",
     "queue",
@@ -39,6 +39,7 @@ TEXTS: Final = (
     "idempotency_key",
     "backoff",
     "last_error",
+    "fingerprint",
     "progress",
     "meta",
     "errors",
@@ -59,6 +60,7 @@ COLUMNS: Final = (
     "failures",
     "losses",
     "max_attempts",
+    "auto_replays",
     *TEXTS,
 )
 STATUS: Final = COLUMNS.index("status")

@@ -50,12 +50,13 @@ class Filter:
     Which jobs; what is None doesn't restrict.
 
     `error` is a text somewhere in the last error, as it is written; `error_type` is
-    its type, with or without the module. `priority` and `attempts` are a number, or a
-    range as in `"3.."`, `"..-1"`, `"2..5"`. The four ages are the least and the most
-    since the creation and since the end, each a `timedelta` or in seconds. `payload`
-    has fields as `{"order_id": 42, "customer": {"country": "DE"}}`: of the jobs that
-    fit otherwise the newest 20,000 are looked at, and where there are more, that is
-    said. `all=True` says that every job is meant, which a verb wants to be told.
+    its type, with or without the module, and `fingerprint` that of `Job.fingerprint`,
+    which no job has that succeeded or was cancelled. `priority` and `attempts` are a
+    number, or a range as in `"3.."`, `"..-1"`, `"2..5"`. The four ages are the least
+    and the most since the creation and since the end, each a `timedelta` or in seconds.
+    `payload` has fields as `{"order_id": 42, "customer": {"country": "DE"}}`: of the
+    jobs that fit otherwise the newest 20,000 are looked at, and where there are more,
+    that is said. `all=True` says that every job is meant, as a verb wants to be told.
 
         >>> Filter(status="failed", attempts="3..").attempts
         Between(least=3, most=None)
@@ -68,6 +69,7 @@ class Filter:
     idempotency_key: str | None = None
     error: str | None = None
     error_type: str | None = None
+    fingerprint: str | None = None
     priority: Between | None = None
     attempts: Between | None = None
     worker: str | None = None
@@ -88,6 +90,7 @@ class Filter:
         idempotency_key: str | None = None,
         error: str | None = None,
         error_type: str | None = None,
+        fingerprint: str | None = None,
         priority: BetweenLike | None = None,
         attempts: BetweenLike | None = None,
         worker: str | None = None,
@@ -104,6 +107,7 @@ class Filter:
             "idempotency_key": idempotency_key,
             "error": error,
             "error_type": error_type,
+            "fingerprint": fingerprint,
             "worker": worker,
         }
         ages = {
@@ -145,7 +149,10 @@ class Filter:
         return () if self.payload is None else tuple(_fields(self.payload, ()))
 
 
-TEXTS = ("task", "queue", "idempotency_key", "error", "error_type", "worker")
+TEXTS = (
+    *("task", "queue", "idempotency_key", "error", "error_type", "fingerprint"),
+    "worker",
+)
 AGES = ("older_than", "younger_than", "finished_older_than", "finished_younger_than")
 
 

@@ -246,6 +246,8 @@ class Job:
     ten failures, losses and operators' acts, oldest first; `last_error` is the last
     there was, also of a job that succeeded afterwards. Instants are in UTC.
     `timeout` is in seconds; it and `backoff` are None where the task's own count.
+    `fingerprint` is the same of all jobs with the same kind of last error, and is None
+    of those that succeeded or were cancelled.
     """
 
     id: int
@@ -268,6 +270,7 @@ class Job:
     worker: str | None
     cancel_requested_at: datetime | None
     last_error: str | None
+    fingerprint: str | None
     errors: tuple[Mapping[str, JSON], ...]
     result: JSON = field(repr=False)
     state: JSON = field(repr=False)

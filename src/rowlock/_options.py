@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,8 @@ from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
 # Names and keys are index keys: long ones slow every claim and, in Postgres, don't fit.
 LONGEST_NAME = 200
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
+# Of a replay, in jobs a second: one a day, and faster than any worker.
+SLOWEST, FASTEST = 1e-5, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,48 @@ def check_interval(value: float | timedelta, argument: str) -> timedelta:
 def check_timeout(value: float | timedelta, argument: str) -> float:
     """Read a timeout in seconds; 0 is none."""
     return to_delay(value, argument).total_seconds()
+
+
+def check_turn(value: float | timedelta, argument: str) -> timedelta:
+    """Read how long a turn is that only one worker has."""
+    turn = to_delay(value, argument)
+    # Each is a write.
+    if turn < timedelta(seconds=1):
+        msg = f"{argument} is at least 1 s; it was {turn.total_seconds():g} s."
+        raise UsageError(msg)
+    return turn
+
+
+def check_rate(value: object, argument: str) -> float:
+    """Read how many there are a second."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not SLOWEST <= value <= FASTEST
+    ):
+        msg = (
+            f"{argument} is how many a second, a number from {SLOWEST:g} to"
+            f" {FASTEST:,}; it was {value!r}."
+        )
+        raise UsageError(msg)
+    return float(value)
+
+
+def check_probe(probe: object) -> Callable[[], object]:
+    """Read a function that is called without arguments."""
+    if not callable(probe):
+        msg = (
+            f"probe= takes a function that is called without arguments, not {probe!r}."
+        )
+        raise UsageError(msg)
+    try:
+        inspect.signature(probe).bind()
+    except TypeError as error:
+        msg = f"probe= is called without arguments, and this one is {error}."
+        raise UsageError(msg) from None
+    except ValueError:  # a function in C that doesn't tell what it takes
+        pass
+    return probe
 
 
 _readers: dict[str, Callable[..., object]] = {

@@ -36,6 +36,9 @@ def failed(
 
     Dead where its failures are spent, or at once with `dead`.
     """
+    if dead:
+        # For the automatic replay, which can't help here.
+        error = {**error, "unrecoverable": True}
     if dead or claim.failures + 1 >= claim.max_attempts:
         return Outcome(key=claim.key, status=Status.FAILED, failed=True, error=error)
     return Outcome(

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rowlock._answers import Page, Stats, Why
+from rowlock._dead_letters import DeadGroup
 from rowlock._doctor import Finding
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
@@ -200,6 +201,47 @@ class Reading:
 look at it again with app.get(1).
         """
         return self._portal.run(self.wait(job_id, timeout), "app.wait")
+
+    async def dead(
+        self,
+        *,
+        task: str | KeyedTask[..., Any] | None = None,
+        queue: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[DeadGroup]:
+        """
+        Group the dead letters by task and error, those last seen newest first.
+
+        Errors are the same where their type and message are, without the numbers, ids,
+        addresses and quoted values in them. `Filter(fingerprint=)` has a group's jobs.
+
+            >>> import asyncio
+            >>> from rowlock import App
+            >>> asyncio.run(App("sqlite://").dead(task="send_receipt"))
+            ()
+        """
+        name = None if task is None else check_task(task)
+        of = None if queue is None else check_name(queue, "queue=")
+        most = check_count(limit, "limit=")
+        await self._store.open()
+        return await self._store.dead_letters.groups(task=name, queue=of, limit=most)
+
+    def dead_sync(
+        self,
+        *,
+        task: str | KeyedTask[..., Any] | None = None,
+        queue: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[DeadGroup]:
+        """
+        Do what `dead` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").dead_sync()
+            ()
+        """
+        call = self.dead(task=task, queue=queue, limit=limit)
+        return self._portal.run(call, "app.dead")
 
     async def stats(self) -> Stats:
         """

@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
-from rowlock._errors import TaskNotFound
+from rowlock._dead_letters import ReplayRule
+from rowlock._errors import TaskNotFound, UsageError
 from rowlock._options import (
     TaskOptions,
     check_count,
     check_errors,
     check_name,
     check_priority,
+    check_probe,
+    check_rate,
     check_timeout,
+    check_turn,
 )
 from rowlock._retry import BackoffLike, BackoffRule, to_backoff
-from rowlock._task import Door, Task, duplicate, name_of
+from rowlock._task import Door, Task, check_task, duplicate, name_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,6 +33,7 @@ class Registry:
     backoff: BackoffRule
     timeout: float
     tasks: dict[str, Task[..., Any]]
+    _replay_rules: dict[str, ReplayRule]
     _door: Door
 
     @overload
@@ -101,6 +106,49 @@ class Registry:
             return task
 
         return register if function is None else register(function)
+
+    def replay_when(
+        self,
+        task: str | Task[..., Any],
+        probe: Callable[[], object],
+        *,
+        every: float | timedelta = 300,
+        limit: int = 100,
+        rate: float = 10,
+    ) -> None:
+        """
+        Replay a task's dead letters by themselves while a probe passes.
+
+        `probe`, plain or async, is called without arguments by one worker at a time,
+        once in each `every`. Where it returns something true, up to `limit` dead
+        letters are replayed, due `rate` a second; where it raises, or takes longer
+        than 30 s, it doesn't pass. A job is replayed so twice at most, and not at all
+        where it was given up for good, by `Unrecoverable` or `dead_on`. Which rule
+        holds and what its probe said is shown by `rowlock tasks list`.
+
+        Raises:
+            TaskNotFound: the app has no such task (yet).
+            UsageError: what is given is none, or the task has a rule already.
+
+            >>> from rowlock import App
+            >>> app = App("sqlite://")
+            >>> @app.task
+            ... def send_receipt(order_id: int) -> None: ...
+            >>> def mail_works() -> bool:
+            ...     return True
+            >>> app.replay_when("send_receipt", mail_works, every=60)
+        """
+        rule = ReplayRule(
+            task=self.find_task(check_task(task)).name,
+            probe=check_probe(probe),
+            every=check_turn(every, "every="),
+            limit=check_count(limit, "limit="),
+            rate=check_rate(rate, "rate="),
+        )
+        if rule.task in self._replay_rules:
+            msg = f"The task {rule.task!r} is replayed by another probe already."
+            raise UsageError(msg)
+        self._replay_rules[rule.task] = rule
 
     def find_task(self, name: str) -> Task[..., Any]:
         """

@@ -68,6 +68,7 @@ from rowlock._answers import (
     TaskStats,
     WorkerInfo,
 )
+from rowlock._dead_letters import DeadLetters
 from rowlock._figures import Figures
 from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
@@ -267,6 +268,11 @@ class Store(Protocol):
     @property
     def lent(self) -> Lent:
         """The operations on a connection that the caller lends."""
+        ...
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """What is asked of dead letters as groups, and their automatic replay."""
         ...
 
     @property

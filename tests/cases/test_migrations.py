@@ -76,7 +76,7 @@ FILL = """
         ('mail', 'letters', '{"max_attempts": 5}', now()), ('odd', 'q', '{}', now());
     INSERT INTO rowlock.pauses VALUES (NULL, 'mail', NULL, NULL, NULL, now());
     INSERT INTO rowlock.workers
-    VALUES ('w-1', 'host', 1, '0', '{mail}', NULL, 5, '5 min', now(), now());
+    VALUES ('w-1', 'host', 1, '0', '0', '{mail}', NULL, 5, '5 min', now(), now());
 """
 
 

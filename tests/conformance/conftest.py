@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rowlock import _outcome
-from rowlock._job import Claim, Job, Outcome, Status
+from rowlock._job import JSON, Claim, Job, Outcome, Status
 from rowlock._store import Claimed, Demand, Settled, Store
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
@@ -25,6 +25,7 @@ from .given import (
     LEASE,
     ClaimOne,
     ClaimSome,
+    Die,
     Elapse,
     Enqueue,
     FinishOne,
@@ -311,3 +312,28 @@ def job_in(store: Store, enqueue: Enqueue, claim_one: ClaimOne) -> JobIn:
         return job_id
 
     return job_in
+
+
+@pytest.fixture
+def die(store: Store, enqueue: Enqueue, claim_one: ClaimOne) -> Die:
+    """Let one job die of an error; its id."""
+
+    async def die(
+        message: str = "no stock of 17",
+        *,
+        kind: str = "ValueError",
+        task: str = "task",
+        worker: str = "w1",
+        for_good: bool = False,
+        **fields: Any,  # noqa: ANN401 - any field of a job
+    ) -> int:
+        (job_id,) = await enqueue(task=task, max_attempts=1, **fields)
+        held = await claim_one(tasks=[task], worker=worker)
+        assert held.job_id == job_id
+        error: dict[str, JSON] = {"type": kind, "message": message}
+        outcome = _outcome.failed(held, error, timedelta(0), dead=for_good)
+        (settled,) = await store.finish([outcome])
+        assert settled.status is Status.FAILED
+        return job_id
+
+    return die

@@ -21,6 +21,7 @@ FinishOne: TypeAlias = Callable[[Outcome], Awaitable[Settled]]
 Read: TypeAlias = Callable[[int], Awaitable[Job]]
 Elapse: TypeAlias = Callable[..., Awaitable[None]]
 JobIn: TypeAlias = Callable[..., Awaitable[int]]
+Die: TypeAlias = Callable[..., Awaitable[int]]
 OpenAnother: TypeAlias = Callable[[], Awaitable[Store]]
 
 

@@ -28,6 +28,7 @@ EMPTY = """
     DELETE FROM rowlock.live;
     DELETE FROM rowlock.history;
     DELETE FROM rowlock.pauses;
+    DELETE FROM rowlock.replay_rules;
     DELETE FROM rowlock.workers;
     DELETE FROM rowlock.tasks;
     DELETE FROM rowlock.migrations WHERE version = 9999;
@@ -102,7 +103,7 @@ def hold_writes(url: str) -> Iterator[None]:
     with lend(url) as own:
         own.execute(
             "LOCK TABLE rowlock.live, rowlock.history, rowlock.pauses,"
-            " rowlock.workers, rowlock.tasks IN EXCLUSIVE MODE"
+            " rowlock.workers, rowlock.tasks, rowlock.replay_rules IN EXCLUSIVE MODE"
         )
         yield
 

@@ -120,6 +120,23 @@ async def test_replay_after_a_delay(
     assert len((await claim()).claims) == 1
 
 
+async def test_replayed_jobs_are_due_one_after_the_other(
+    store: Store, job_in: JobIn, read: Read, clock: FakeClock
+) -> None:
+    ids = [await job_in(Status.FAILED) for _ in range(3)]
+    order = [ids[2], ids[0], 999_999, ids[1], ids[0]]
+
+    answers = await store.replay(
+        order, by="ada", delay=timedelta(seconds=60), pace=timedelta(seconds=2)
+    )
+
+    assert [answer.done for answer in answers] == [True, True, False, True, True]
+    due = [(await read(job_id)).run_at - clock.now() for job_id in ids]
+    assert [each.total_seconds() for each in due] == [62, 66, 60]
+    told = (await read(ids[1])).errors[-1]
+    assert told["run_at"] == f"{clock.now() + due[1]:%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
 @pytest.mark.parametrize("status", [Status.PENDING, Status.RUNNING, Status.SUCCEEDED])
 async def test_what_is_no_dead_letter_is_not_replayed(
     store: Store, job_in: JobIn, read: Read, status: Status

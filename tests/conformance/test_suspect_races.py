@@ -142,6 +142,7 @@ def info(worker: str) -> WorkerInfo:
         host="host",
         pid=1,
         version="1",
+        rowlock="1",
         tasks=("task",),
         queues=None,
         concurrency=10,

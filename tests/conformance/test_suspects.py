@@ -72,6 +72,7 @@ def info(worker: str, *tasks: str, queues: tuple[str, ...] | None = None) -> Wor
         host="host",
         pid=1,
         version="1",
+        rowlock="1",
         tasks=tasks or ("task",),
         queues=queues,
         concurrency=10,

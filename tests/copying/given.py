@@ -27,6 +27,7 @@ WORKER = WorkerInfo(
     host="here",
     pid=17,
     version="1",
+    rowlock="1",
     tasks=("pay",),
     queues=None,
     concurrency=1,
@@ -91,6 +92,11 @@ async def _fail(store: Store, clock: FakeClock) -> None:
         dead = await ended(store, "pay", status=Status.FAILED, failed=True, error=ERROR)
         clock.advance(60 + n)
     await store.replay([dead], by="ada", delay=timedelta(hours=1))
+    await store.enqueue([job(task="back"), job(task="give up")])
+    back = await ended(store, "back", status=Status.FAILED, failed=True, error=ERROR)
+    await store.dead_letters.replay([back], by="probe of back", pace=timedelta(0))
+    hopeless = {**ERROR, "unrecoverable": True}
+    await ended(store, "give up", status=Status.FAILED, failed=True, error=hopeless)
 
 
 async def _cancel(store: Store) -> None:

@@ -194,7 +194,7 @@ def test_a_story_tells_what_operators_did() -> None:
 
     told = run("jobs", "show", 2, *SHOP).stdout
 
-    assert "\n  replay\n    by " in told
+    assert "\n  replay by " in told
 
 
 @pytest.mark.usefixtures("jobs")

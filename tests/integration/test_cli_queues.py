@@ -134,7 +134,9 @@ def test_tasks_that_a_worker_had_are_known_from_the_database_when_it_is_gone(
 
     listed = run("tasks", "list", *at).stdout.splitlines()
     told = {each["task"]: each for each in run_json("tasks", "list", *at)}
-    assert " ".join(listed[0].split()) == "TASK QUEUE DUE WORKERS LAST SEEN PAUSED"
+    assert " ".join(listed[0].split()) == (
+        "TASK QUEUE DUE WORKERS LAST SEEN PAUSED REPLAYED WHEN"
+    )
     assert re.match(r"block +default +0 +0 +(now|.* ago)", listed[1])
     assert told["greet"]["queue"] == "mail"
     assert told["greet"]["defaults"]["max_attempts"] == 3

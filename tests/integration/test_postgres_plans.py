@@ -49,6 +49,10 @@ OTHERS = {
     "reads all that stayed behind, where the partition of one is missing": {
         "left_days"
     },
+    "all dead letters are read from an index, as `test_dead_letters` proves": {
+        "dead_groups",
+        "replayable",
+    },
     "planned anew for each question, and reads what that leaves": {
         "search_live",
         "search_history",
@@ -75,6 +79,7 @@ OTHERS = {
         "in_the_way",
         "listen",
         "lock_migrations",
+        "forget_rules",
         "lock_pauses",
         "make_partition",
         "make_partitions",
@@ -88,10 +93,13 @@ OTHERS = {
         "powers",
         "reading",
         "registered",
+        "replay_rules",
         "resume",
         "retiring",
         "schema_owner",
         "session",
+        "take_turn",
+        "tell_probed",
         "unhurried",
     },
     "the doctor's: in five seconds, or not at all": {

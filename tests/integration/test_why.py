@@ -45,6 +45,7 @@ async def work(still_app: App) -> Work:
             host="here",
             pid=1,
             version="1",
+            rowlock="1",
             tasks=tasks,
             queues=queues,
             concurrency=2,

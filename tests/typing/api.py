@@ -19,6 +19,7 @@ from rowlock import (
     App,
     Attempt,
     Backoff,
+    DeadGroup,
     Filter,
     Finding,
     Job,
@@ -231,6 +232,8 @@ async def operators_get_values() -> None:
     await app.pause(task=greet, for_=timedelta(hours=1), reason="the provider is down")
     assert_type(await app.stats(), Stats)
     assert_type(app.doctor_sync(), Sequence[Finding])
+    assert_type(await app.dead(task=greet), Sequence[DeadGroup])
+    assert_type(app.dead_sync(queue="mail"), Sequence[DeadGroup])
 
     await app.find(greet)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await app.move(17, "mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -293,11 +296,19 @@ def followed(ending: Ending) -> Iterator[NewJob]:
         yield greet.job(ending.error or "")
 
 
+async def is_up() -> bool:
+    return True
+
+
 def an_app_is_extended_in_three_ways() -> None:
     assert_type(app.listen(hear), Callable[[], None])
     assert_type(app.around(traced), Callable[[], None])
     assert_type(app.follow(followed), Callable[[], None])
 
+    app.replay_when(greet, lambda: True, every=timedelta(minutes=5))
+    app.replay_when("greet", probe=is_up, rate=0.5)
+
+    app.replay_when(greet)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     app.listen(traced)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     app.around(hear)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     app.follow(hear)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -35,6 +35,7 @@ PENDING = Job(
     worker=None,
     cancel_requested_at=None,
     last_error=None,
+    fingerprint=None,
     errors=(),
     result=None,
     state=None,
@@ -123,8 +124,7 @@ def test_a_story_runs_from_the_enqueue_to_the_end() -> None:
         "    at  2026-01-01T09:00:00.000000Z  3 h ago",
         "  attempt 1 lost",
         "    WorkerLost: w-1 was lost",
-        "  replay",
-        "    by  ada",
+        "  replay by ada",
         f"    at  {at}  3 s ago",
         "  attempt 2 succeeded",
         "    worker      w-2",
@@ -159,7 +159,7 @@ def test_a_story_tells_of_attempts_that_left_no_entry() -> None:
         "enqueued",
         "attempts 1 to 2 snoozed or released",
         "attempt 3 failed",
-        "move",
+        "move by ada",
         "attempts 4 to 6 snoozed or released",
     ]
     assert titles(replace(job, status=Status.RUNNING))[-2:] == [

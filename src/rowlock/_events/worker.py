@@ -269,3 +269,19 @@ class TasksUnserved(WorkerEvent):
 
     tasks: tuple[str, ...]
     due: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayProbed(WorkerEvent):
+    """
+    The probe of `App.replay_when` was asked; `replayed` is how many jobs went back.
+
+    `error` says why it didn't pass, where it raised or took too long.
+    """
+
+    name = "replay.probed"
+
+    task: str
+    passed: bool
+    replayed: int
+    error: str | None

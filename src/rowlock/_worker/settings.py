@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rowlock._clock import Clock
+    from rowlock._dead_letters import ReplayRule
     from rowlock._extensions import Extensions
     from rowlock._store import Retention, Store
     from rowlock._task import Task
@@ -24,8 +25,8 @@ class Settings:
     """
     One worker's settings, and what its app lends it.
 
-    `queues` None is every queue; `timeout` is the app's, in seconds. The `worker`'s id
-    is new at each start.
+    `queues` None is every queue; `timeout` is the app's, in seconds; `version` is the
+    code's. The `worker`'s id is new at each start.
     """
 
     store: Store
@@ -40,6 +41,8 @@ class Settings:
     safety_interval: timedelta
     retention: Retention
     max_payload: int
+    rules: tuple[ReplayRule, ...]
+    version: str | None
     worker: str = field(default_factory=_new_id)
 
     @property

@@ -32,6 +32,7 @@ from rowlock._worker.finish import Finish
 from rowlock._worker.handlers import Handlers
 from rowlock._worker.outage import Outage
 from rowlock._worker.renew import Renew
+from rowlock._worker.replay import Replay
 from rowlock._worker.runs import Runs
 from rowlock._worker.save import Save
 from rowlock._worker.upkeep import Upkeep
@@ -129,10 +130,13 @@ class Worker:
                     group.create_task(self._register_loop()),
                     group.create_task(self._tell_unserved()),
                 ]
+                replaying = [group.create_task(loop()) for loop in self._replay.loops()]
                 fetching = group.create_task(self._fetch.loop())
                 if started is not None and not started.done():
                     started.set_result(None)
                 await self._stopping.wait()
+                for task in replaying:
+                    task.cancel()
                 abandoned = await self._drain(fetching)
                 for task in (*keeping, writing):
                     task.cancel()
@@ -141,6 +145,7 @@ class Worker:
             for run in self._runs:
                 self._handlers.stop(run, "shutdown")
             self._handlers.close()
+            self._replay.close()
             await self._renew.stop()
         await self._say_goodbye(abandoned)
         return abandoned
@@ -207,6 +212,7 @@ class Worker:
             flush=self._finish.flush,
         )
         self._upkeep = Upkeep(settings, self._outage)
+        self._replay = Replay(settings, self._outage)
 
     def _on_room(self) -> None:
         self._fetch.on_room()
@@ -320,7 +326,8 @@ class Worker:
             id=self.id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            version=rowlock.__version__,
+            version=self._settings.version,
+            rowlock=rowlock.__version__,
             tasks=tuple(sorted(self._settings.tasks)),
             queues=self._settings.queues,
             concurrency=self._settings.concurrency,

@@ -103,6 +103,10 @@ FILTER_OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
         "--error-type",
         **_name("Only with a last error of this type.", metavar="TYPE"),
     ),
+    "fingerprint": click.option(
+        "--fingerprint",
+        **_name("Only with this error, as `rowlock jobs dead` names it."),
+    ),
     "priority": click.option("--priority", **_range("priority")),
     "attempts": click.option("--attempts", **_range("number of attempts")),
     "worker": click.option(

@@ -18,6 +18,7 @@ from rowlock._job import Job, Status
 from rowlock._operations import CUT
 from rowlock.cli import colour
 from rowlock.cli.database import opened
+from rowlock.cli.dead import dead
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import (
     Place,
@@ -149,7 +150,7 @@ def why(job_id: int, output: Output, *, place: Place) -> None:
         click.echo(printable(told.sentence))
 
 
-for verb in (run, move, cancel, replay, delete):
+for verb in (dead, run, move, cancel, replay, delete):
     jobs.add_command(verb)
 
 

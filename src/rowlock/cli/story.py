@@ -218,6 +218,8 @@ def _entry(entry: Mapping[str, JSON], now: datetime, before: JSON) -> Iterator[s
     }
     traceback = left.pop("traceback", None)
     title = event if attempt is None else f"attempt {attempt} {event}"
+    if "by" in left:
+        title = f"{title} by {left.pop('by')}"
     yield f"{INDENT}{colour.bold(printable(str(title)))}"
     if "type" in error:
         yield from _lines(in_words(error), INDENT * 2)

@@ -11,7 +11,8 @@ import click
 
 from rowlock._answers import Pause, Stats
 from rowlock._app import App
-from rowlock._durations import relative
+from rowlock._dead_letters import ReplayState
+from rowlock._durations import relative, span
 from rowlock._job import JSON
 from rowlock._register import task_infos
 from rowlock.cli import completion
@@ -33,6 +34,7 @@ COLUMNS = (
     Column("WORKERS", is_number=True),
     Column("LAST SEEN"),
     Column("PAUSED", may_shrink=True),
+    Column("REPLAYED WHEN", may_shrink=True),
 )
 
 
@@ -42,6 +44,7 @@ class Known:
     A task: its jobs that are due, the live workers that have it, its pause.
 
     What it is as apps and workers know it is None where none has told of it.
+    `replay_rule` is by which its dead letters go back automatically.
     """
 
     task: str
@@ -51,6 +54,7 @@ class Known:
     queue: str | None
     defaults: Mapping[str, JSON] | None
     seen_at: datetime | None
+    replay_rule: ReplayState | None
 
 
 @click.group(epilog="Example: rowlock tasks pause send_receipt --for 10m")
@@ -69,12 +73,13 @@ def list_(output: Output, *, place: Place) -> None:
     """
     List the tasks: jobs that are due, live workers that have it, and pauses.
 
+    Where a probe decides when dead letters are replayed, it says what it said last.
     They are those that apps and workers have told of, each at its start and hourly,
     with when they were last seen; those of due jobs; and with -A those of the app.
     """
     with opened(place) as app:
         stats = app.stats_sync()
-        found = _all(app, stats)
+        found = _all(app, stats, _rules(app))
     if output.prints(found, found):
         return
     if found:
@@ -127,7 +132,23 @@ def resume(task: str, output: Output, *, place: Place) -> None:
     print_resume("task", task, output, was_paused=was_paused)
 
 
-def _all(app: App, stats: Stats) -> list[Known]:
+def _rules(app: App) -> dict[str, ReplayState]:
+    """Give the rules that workers have followed, and those of the app."""
+
+    async def told() -> list[ReplayState]:
+        await app.open()
+        return list(await app._store.dead_letters.rules())
+
+    own = {
+        rule.task: ReplayState(
+            task=rule.task, every=rule.every, limit=rule.limit, rate=rule.rate
+        )
+        for rule in app._replay_rules.values()
+    }
+    return own | {rule.task: rule for rule in app._portal.run(told(), "tasks list")}
+
+
+def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known]:
 
     due: Counter[str] = Counter()
     for each in stats.tasks:
@@ -147,11 +168,12 @@ def _all(app: App, stats: Stats) -> list[Known]:
             due=due[task],
             workers=workers[task],
             paused=pause_of(stats, task=task),
+            replay_rule=rules.get(task),
             queue=told[task].queue if task in told else None,
             defaults=told[task].defaults if task in told else None,
             seen_at=told[task].seen_at if task in told else None,
         )
-        for task in sorted({*told, *due, *workers, *paused})
+        for task in sorted({*told, *due, *workers, *paused, *rules})
     ]
 
 
@@ -166,4 +188,16 @@ def _row(known: Known, stats: Stats) -> list[str | Cell]:
         Cell(str(known.workers), "red" if is_unserved else None),
         seen,
         until(known.paused, stats.now),
+        "" if known.replay_rule is None else said(known.replay_rule, stats.now),
     ]
+
+
+def said(rule: ReplayState, now: datetime) -> str:
+    """Say by which rule dead letters are replayed, and what its probe said last."""
+    every = f"probe passes, every {span(rule.every.total_seconds())}"
+    if rule.probed_at is None:
+        return f"{every}; not asked yet"
+    when = relative(rule.probed_at, now)
+    if rule.passed:
+        return f"{every}; passed {when}, {rule.replayed or 0} replayed"
+    return f"{every}; didn't pass {when}{f': {rule.error}' if rule.error else ''}"

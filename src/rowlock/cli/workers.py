@@ -22,7 +22,8 @@ COLUMNS = (
     Column("QUEUES", may_shrink=True),
     Column("STARTED"),
     Column("SEEN"),
-    Column("VERSION"),
+    Column("VERSION", may_shrink=True),
+    Column("ROWLOCK"),
 )
 RUNNING = (
     Column("WORKER"),
@@ -91,7 +92,8 @@ def _row(worker: WorkerInfo, stats: Stats) -> list[str | Cell]:
         "all" if worker.queues is None else ", ".join(worker.queues),
         "" if started is None else relative(started, stats.now),
         "" if seen is None else relative(seen, stats.now),
-        worker.version,
+        worker.version or "",
+        worker.rowlock,
     ]
 
 

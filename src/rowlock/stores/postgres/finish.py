@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
+from rowlock._fingerprint import fingerprint
 from rowlock._job import JSON, ClaimKey, NewJob, Outcome, Status
 from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
@@ -173,6 +174,9 @@ async def _write_part(session: Session, ordered: Sequence[Outcome]) -> Written:
         lost=rows.flags([outcome.lost for outcome in ordered]),
         errors=rows.texts([rows.maybe_json(error) for error in errors]),
         summaries=rows.texts([_summary(outcome.error) for outcome in ordered]),
+        fingerprints=rows.texts(
+            [None if error is None else fingerprint(error) for error in errors]
+        ),
         results=rows.texts([outcome.result for outcome in ordered]),
         metas=rows.texts([rows.maybe_json(outcome.meta) for outcome in ordered]),
         leases=rows.instants([outcome.leased_until for outcome in ordered]),

@@ -65,9 +65,14 @@ async def replay(
     by: str,
     delay: timedelta,
     pace: timedelta,
-    queue: str | None,
+    queue: str | None = None,
+    most: int | None = None,
 ) -> Answered:
-    """Put failed and cancelled jobs back to pending where their key is free."""
+    """
+    Put failed and cancelled jobs back to pending where their key is free.
+
+    With `most` it is an automatic replay of dead letters, which is counted.
+    """
     act: dict[str, JSON] = {"event": "replay", "by": by}
     if queue is not None:
         act["queue"] = queue
@@ -81,6 +86,7 @@ async def replay(
             delays=rows.numbers([first + places[job_id] * step for job_id in chosen]),
             act=rows.to_json(act),
             queue=queue,
+            most=None if most is None else str(most),
         )
 
     done, left = await _patiently(session, ids, run, {Status.FAILED, Status.CANCELLED})

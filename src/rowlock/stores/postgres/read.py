@@ -88,7 +88,9 @@ async def _fitting(
         ):
             values[f"{end}_{name}"] = None if value is None else str(value)
     found = await session.run("search_live", **values)
-    if where.status is None or where.status in _IN_HISTORY:
+    is_maybe_there = where.status is None or where.status in _IN_HISTORY
+    # What fits a fingerprint is a dead letter, or was one.
+    if is_maybe_there and where.fingerprint is None:
         older = await session.run("search_history", **values)
         found = list(merge(found, older, key=itemgetter(0), reverse=True))[:limit]
     return tuple(job_id for (job_id,) in found)

@@ -151,6 +151,7 @@ def job(row: Row) -> Job:
         state=read_json(row[26]),
         result=read_json(row[27]),
         payload=read_json(row[28]),
+        fingerprint=row[29],
     )
 
 
@@ -173,13 +174,14 @@ def worker(row: Row) -> WorkerInfo:
         host=row[2],
         pid=row[3],
         version=row[4],
-        tasks=tuple(row[5]),
-        queues=None if row[6] is None else tuple(row[6]),
-        concurrency=row[7],
-        lease=row[8],
-        started_at=row[9],
-        seen_at=row[10],
-        running=row[11],
+        rowlock=row[5],
+        tasks=tuple(row[6]),
+        queues=None if row[7] is None else tuple(row[7]),
+        concurrency=row[8],
+        lease=row[9],
+        started_at=row[10],
+        seen_at=row[11],
+        running=row[12],
     )
 
 

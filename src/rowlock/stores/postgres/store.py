@@ -41,6 +41,7 @@ from rowlock.stores.postgres.address import Address, read_url
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.copying import PostgresCopying
 from rowlock.stores.postgres.database import Database
+from rowlock.stores.postgres.dead_letters import PostgresDeadLetters
 from rowlock.stores.postgres.figures import PostgresFigures
 from rowlock.stores.postgres.lent import PostgresLent
 from rowlock.stores.postgres.roles import Roles, doubt
@@ -57,6 +58,7 @@ class PostgresStore:
         self._clock = clock or SystemClock()
         self._database = Database(address, clock)
         self._lent = PostgresLent(self._database)
+        self._dead_letters = PostgresDeadLetters(self._database)
         self._figures = PostgresFigures(self._database)
         self._copying = PostgresCopying(self._database)
 
@@ -79,6 +81,11 @@ class PostgresStore:
     def lent(self) -> PostgresLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def dead_letters(self) -> PostgresDeadLetters:
+        """What is asked of dead letters as groups, and their automatic replay."""
+        return self._dead_letters
 
     @property
     def figures(self) -> PostgresFigures:

@@ -58,6 +58,7 @@ async def _prune(session: Session, retention: Retention, limit: int) -> Upkept:
         )
     await session.run("forget_workers")
     await session.run("forget_pauses")
+    await session.run("forget_rules")
     deleted = len(failed) + len(old)
     return Upkept(
         Pruned(expired=len(expired), deleted=deleted),
@@ -101,6 +102,7 @@ async def _register(
         host=worker.host,
         pid=str(worker.pid),
         version=worker.version,
+        rowlock=worker.rowlock,
         tasks=rows.texts(worker.tasks),
         queues=None if worker.queues is None else rows.texts(worker.queues),
         concurrency=str(worker.concurrency),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowlock._fingerprint import fingerprint
 from rowlock._job import JSON, ClaimKey, Status
 from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
@@ -48,7 +49,8 @@ def finish(
         end = _judge(outcome, job, now)
         ends.append(_row(outcome, end, now))
         if outcome.error is not None:
-            errors.append(_error(outcome.error, outcome, job, end))
+            version = _version(connection, job.worker)
+            errors.append(_error(outcome.error, outcome, job, end, version))
         # A second outcome of this claim in the same batch meets what this one writes.
         jobs[job.id] = Found(job.id, end.status, *job[2:])
         settled.append(_accepted(outcome.key, end))
@@ -110,14 +112,28 @@ def _row(outcome: Outcome, end: End, now: int) -> dict[str, object]:
         "unstarted": outcome.unstarted,
         "failed": outcome.failed,
         "lost": outcome.lost,
+        "fingerprint": None if outcome.error is None else fingerprint(outcome.error),
+        "unrecoverable": end.status is Status.FAILED
+        and outcome.error is not None
+        and outcome.error.get("unrecoverable") is True,
         "result": outcome.result if end.status is Status.SUCCEEDED else None,
         "meta": rows.maybe_json(outcome.meta),
         "now": now,
     }
 
 
+def _version(connection: sqlite3.Connection, worker: str | None) -> str | None:
+    """Tell the version of the code that a worker runs, as it has registered."""
+    found = connection.execute(SQL["version_of"], {"worker": worker}).fetchone()
+    return None if found is None else found[0]
+
+
 def _error(
-    error: Mapping[str, JSON], outcome: Outcome, job: Found, end: End
+    error: Mapping[str, JSON],
+    outcome: Outcome,
+    job: Found,
+    end: End,
+    version: str | None,
 ) -> dict[str, object]:
     """Complete an error by what the store knows of the attempt."""
     entry = {
@@ -125,6 +141,7 @@ def _error(
         "event": "lost" if outcome.lost else "failed" if outcome.failed else "released",
         "attempt": job.attempts,
         "worker": job.worker,
+        "version": version,
         "started_at": None if job.started_at is None else rows.iso(job.started_at),
         "ended_at": rows.iso(end.ended_at),
     }

@@ -46,9 +46,14 @@ def replay(
     by: str,
     delay: int,
     pace: int,
-    queue: str | None,
+    queue: str | None = None,
+    most: int | None = None,
 ) -> tuple[Answer, ...]:
-    """Put failed and cancelled jobs back to pending where their key is free."""
+    """
+    Put failed and cancelled jobs back to pending where their key is free.
+
+    With `most` it is an automatic replay of dead letters, which is counted.
+    """
     jobs = find(connection, ids)
     places = {job_id: nth for nth, job_id in enumerate(dict.fromkeys(ids))}
     act: dict[str, JSON] = {"event": "replay", "by": by, "at": rows.iso(now)}
@@ -58,7 +63,7 @@ def replay(
     # The newest first: it then holds its key against the others.
     for job_id in sorted(jobs, reverse=True):
         job, due = jobs[job_id], now + delay + places[job_id] * pace
-        if job.status not in (Status.FAILED, Status.CANCELLED):
+        if job.status not in (Status.FAILED, Status.CANCELLED) or _is_spent(job, most):
             continue
         blocked_by = _blocking(connection, job)
         if blocked_by is not None:
@@ -66,9 +71,16 @@ def replay(
                 job_id=job_id, done=False, status=job.status, blocked_by=blocked_by
             )
             continue
-        to = {"run_at": due, "queue": queue, "now": now}
+        to = {
+            "run_at": due,
+            "queue": queue,
+            "is_automatic": most is not None,
+            "now": now,
+        }
         _change(connection, "replay", [job], to)
-        _note(connection, [job], act | {"run_at": rows.iso(due)})
+        which = "" if most is None else f" ({job.auto_replays + 1} of {most})"
+        told: dict[str, JSON] = {"by": f"{by}{which}", "run_at": rows.iso(due)}
+        _note(connection, [job], act | told)
         done |= _done([job], Status.PENDING)
     return _answers(ids, jobs, done)
 
@@ -156,6 +168,13 @@ def _note(
         SQL["add_error"],
         [{"id": job.id, "entry": entry, "last_error": None} for job in jobs],
     )
+
+
+def _is_spent(job: Found, most: int | None) -> bool:
+    """Say whether a job is none to replay automatically, or was so often enough."""
+    if most is None:
+        return False
+    return job.status is not Status.FAILED or job.auto_replays >= most
 
 
 def _blocking(connection: sqlite3.Connection, job: Found) -> int | None:

@@ -48,6 +48,7 @@ class Found(NamedTuple):
     task: str
     idempotency_key: str | None
     leased_until: int | None
+    auto_replays: int
 
 
 def find(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Found]:

@@ -123,6 +123,7 @@ def job(row: Row) -> Job:
         state=read_json(row[26]),
         result=read_json(row[27]),
         payload=_read_object(row[28]),
+        fingerprint=row[29],
     )
 
 
@@ -145,13 +146,14 @@ def worker(row: Row) -> WorkerInfo:
         host=row[1],
         pid=row[2],
         version=row[3],
-        tasks=tuple(json.loads(row[4])),
-        queues=None if row[5] is None else tuple(json.loads(row[5])),
-        concurrency=row[6],
-        lease=timedelta(microseconds=row[7]),
-        started_at=instant(row[8]),
-        seen_at=instant(row[9]),
-        running=row[10],
+        rowlock=row[4],
+        tasks=tuple(json.loads(row[5])),
+        queues=None if row[6] is None else tuple(json.loads(row[6])),
+        concurrency=row[7],
+        lease=timedelta(microseconds=row[8]),
+        started_at=instant(row[9]),
+        seen_at=instant(row[10]),
+        running=row[11],
     )
 
 

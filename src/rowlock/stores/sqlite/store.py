@@ -19,6 +19,7 @@ from rowlock.stores.sqlite import operate, read, rows, upkeep
 from rowlock.stores.sqlite.connection import check_version
 from rowlock.stores.sqlite.copying import SQLiteCopying
 from rowlock.stores.sqlite.database import Database
+from rowlock.stores.sqlite.dead_letters import SQLiteDeadLetters
 from rowlock.stores.sqlite.enqueue import enqueue
 from rowlock.stores.sqlite.figures import SQLiteFigures
 from rowlock.stores.sqlite.lent import SQLiteLent
@@ -75,6 +76,7 @@ class SQLiteStore:
             trace=trace,
         )
         self._lent = SQLiteLent(self._database, self._clock)
+        self._dead_letters = SQLiteDeadLetters(self._database)
         self._figures = SQLiteFigures(self._database)
         self._copying = SQLiteCopying(self._database, self._clock)
         self._turn = 0
@@ -98,6 +100,11 @@ class SQLiteStore:
     def lent(self) -> SQLiteLent:
         """The operations on a connection that the caller lends."""
         return self._lent
+
+    @property
+    def dead_letters(self) -> SQLiteDeadLetters:
+        """What is asked of dead letters as groups, and their automatic replay."""
+        return self._dead_letters
 
     @property
     def figures(self) -> SQLiteFigures:

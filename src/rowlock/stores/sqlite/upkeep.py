@@ -38,6 +38,9 @@ def prune(
         SQL["forget_workers"], {"since": now - rows.to_span(_FORGOTTEN_AFTER)}
     )
     connection.execute(SQL["forget_pauses"], {"now": now})
+    connection.execute(
+        SQL["forget_rules"], {"since": now - rows.to_span(_FORGOTTEN_AFTER)}
+    )
     return Pruned(expired=expired, deleted=deleted)
 
 
@@ -79,6 +82,7 @@ def _register(
             "host": worker.host,
             "pid": worker.pid,
             "version": worker.version,
+            "rowlock": worker.rowlock,
             "tasks": write_json(list(worker.tasks)),
             "queues": (
                 None if worker.queues is None else write_json(list(worker.queues))

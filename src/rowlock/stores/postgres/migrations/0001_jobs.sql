@@ -25,9 +25,12 @@ CREATE TABLE {schema}.live (
     failures integer NOT NULL DEFAULT 0,
     losses integer NOT NULL DEFAULT 0,
     max_attempts integer NOT NULL,
+    auto_replays integer NOT NULL DEFAULT 0,
     alone boolean NOT NULL DEFAULT false,
     abandoned boolean NOT NULL DEFAULT false,
     suspect boolean NOT NULL DEFAULT false,
+    -- Of a dead letter, and so is its fingerprint: in the history they are never set.
+    unrecoverable boolean NOT NULL DEFAULT false,
     status text COLLATE "C" NOT NULL DEFAULT 'pending'
         CHECK (status IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
     queue text COLLATE "C" NOT NULL,
@@ -36,6 +39,7 @@ CREATE TABLE {schema}.live (
     idempotency_key text COLLATE "C",
     backoff json,
     last_error text,
+    fingerprint text COLLATE "C",
     progress json,
     meta jsonb NOT NULL DEFAULT '{}',
     errors jsonb NOT NULL DEFAULT '[]',
@@ -50,7 +54,7 @@ CREATE TABLE {schema}.live (
     -- Or one row that was changed by hand would stop a claim or a batch of outcomes:
     -- counts are added to, notes appended, and each end has a day.
     CONSTRAINT live_can_go_on CHECK (
-        greatest(claims, attempts, failures, losses) < 1000000000
+        greatest(claims, attempts, failures, losses, auto_replays) < 1000000000
         AND jsonb_typeof(errors) = 'array' AND jsonb_typeof(meta) = 'object'
         AND started_at < '9999-01-01 00:00+00'
         AND finished_at < '9999-01-01 00:00+00' AND finished_at > '1970-01-01 00:00+00'
@@ -96,6 +100,10 @@ CREATE TABLE {schema}.history (
     CONSTRAINT history_is_final CHECK (status IN ('succeeded', 'cancelled')),
     PRIMARY KEY (id, finished_at)
 ) PARTITION BY RANGE (finished_at);
+
+-- All that grouping dead letters asks for, in the order of the groups.
+CREATE INDEX live_dead ON {schema}.live (task, fingerprint, finished_at, id, queue)
+    WHERE status = 'failed';
 
 -- With the id, so that whichever index is taken for one job, it finds that job alone.
 CREATE INDEX history_finished ON {schema}.history (finished_at, id);
@@ -172,7 +180,9 @@ CREATE TABLE {schema}.workers (
     id text COLLATE "C" PRIMARY KEY,
     host text NOT NULL,
     pid integer NOT NULL,
-    version text NOT NULL,
+    -- The code's, as its app says; `rowlock` is ours.
+    version text,
+    rowlock text NOT NULL,
     tasks text[] NOT NULL,
     queues text[],
     concurrency integer NOT NULL,
@@ -190,18 +200,35 @@ CREATE TABLE {schema}.tasks (
     seen_at timestamptz NOT NULL
 );
 
+-- By which rules dead letters are replayed automatically, when a worker last had the
+-- turn, and what its probe said.
+CREATE TABLE {schema}.replay_rules (
+    task text COLLATE "C" PRIMARY KEY,
+    every interval NOT NULL,
+    "limit" integer NOT NULL,
+    rate double precision NOT NULL,
+    turn_at timestamptz NOT NULL,
+    worker text NOT NULL,
+    probed_at timestamptz,
+    passed boolean,
+    error text,
+    replayed integer
+);
+
 -- What people query.
 CREATE VIEW {schema}.jobs AS
 SELECT
     id, queue, task, payload, status, priority, run_at, expires_at, claims, attempts,
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
-    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect
+    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
+    fingerprint, auto_replays
 FROM {schema}.live
 UNION ALL
 SELECT
     id, queue, task, payload, status, priority, run_at, expires_at, claims, attempts,
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
-    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect
+    created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
+    fingerprint, auto_replays
 FROM {schema}.history;

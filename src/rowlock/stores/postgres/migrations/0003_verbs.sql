@@ -44,6 +44,7 @@ BEGIN
             CASE status WHEN 'pending' THEN greatest(moment, started_at) END,
         cancel_requested_at =
             CASE status WHEN 'running' THEN moment ELSE cancel_requested_at END,
+        fingerprint = CASE status WHEN 'running' THEN fingerprint END,
         errors = {schema}.noted(errors, jsonb_build_object(
             'event', 'cancel', 'by', session_user, 'at', {schema}.iso(moment)
         )),
@@ -151,13 +152,13 @@ WITH gone AS (
 returned AS (
     INSERT INTO {schema}.live (
         id, run_at, created_at, started_at, updated_at, timeout, priority, claims,
-        attempts, max_attempts, queue, task, idempotency_key, backoff, last_error,
-        progress, meta, errors, state, payload
+        attempts, max_attempts, auto_replays, queue, task, idempotency_key, backoff,
+        last_error, progress, meta, errors, state, payload
     )
     SELECT
         gone.id, moment, created_at, started_at, moment, timeout, priority, claims,
-        attempts, max_attempts, queue, task, idempotency_key, backoff, last_error,
-        progress, meta, {schema}.replayed(errors, moment), state, payload
+        attempts, max_attempts, auto_replays, queue, task, idempotency_key, backoff,
+        last_error, progress, meta, {schema}.replayed(errors, moment), state, payload
     FROM gone
     RETURNING queue, priority
 ),
@@ -170,6 +171,7 @@ kept AS (
         failures = 0,
         losses = 0,
         suspect = false,
+        unrecoverable = false,
         worker = NULL,
         cancel_requested_at = NULL,
         finished_at = NULL,

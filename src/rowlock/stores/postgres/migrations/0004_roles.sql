@@ -71,7 +71,7 @@ BEGIN
     EXECUTE format('GRANT CREATE ON SCHEMA %I TO %I', {schema_name}, role);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON'
-        ' %1$I.live, %1$I.pauses, %1$I.workers, %1$I.tasks TO %2$I',
+        ' %1$I.live, %1$I.pauses, %1$I.workers, %1$I.tasks, %1$I.replay_rules TO %2$I',
         {schema_name}, role
     );
     -- To write to the view is refused to all; with the right to, in a better sentence.

@@ -1,11 +1,11 @@
 -- Shows a worker to operators; again, it keeps when it started. Locks its row.
 INSERT INTO {schema}.workers (
-    id, host, pid, version, tasks, queues, concurrency, lease, started_at, seen_at,
-    clock_skew
+    id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at,
+    seen_at, clock_skew
 )
 VALUES (
     %(id)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text,
-    %(tasks)s::text[], %(queues)s::text[], %(concurrency)s::integer,
+    %(rowlock)s::text, %(tasks)s::text[], %(queues)s::text[], %(concurrency)s::integer,
     %(lease)s::bigint * interval '1 microsecond', {now}, {now},
     %(clock_skew)s::bigint * interval '1 microsecond'
 )
@@ -13,6 +13,7 @@ ON CONFLICT (id) DO UPDATE SET
     host = excluded.host,
     pid = excluded.pid,
     version = excluded.version,
+    rowlock = excluded.rowlock,
     tasks = excluded.tasks,
     queues = excluded.queues,
     concurrency = excluded.concurrency,

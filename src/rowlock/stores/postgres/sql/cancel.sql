@@ -26,14 +26,14 @@ gone AS (
 moved AS (
     INSERT INTO {schema}.history (
         id, run_at, expires_at, created_at, started_at, finished_at, updated_at,
-        timeout, priority, claims, attempts, failures, losses, max_attempts, suspect,
-        status, queue, task, worker, idempotency_key, backoff, last_error, progress,
-        meta, errors, state, payload
+        timeout, priority, claims, attempts, failures, losses, max_attempts,
+        auto_replays, suspect, status, queue, task, worker, idempotency_key, backoff,
+        last_error, progress, meta, errors, state, payload
     )
     SELECT
         id, run_at, expires_at, created_at, started_at, ended_at, {now}, timeout,
-        priority, claims, attempts, failures, losses, max_attempts, suspect,
-        'cancelled', queue, task, worker, idempotency_key, backoff, last_error,
+        priority, claims, attempts, failures, losses, max_attempts, auto_replays,
+        suspect, 'cancelled', queue, task, worker, idempotency_key, backoff, last_error,
         progress, meta, noted, state, payload
     FROM gone
 ),

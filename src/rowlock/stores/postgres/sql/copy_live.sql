@@ -2,7 +2,8 @@
 -- aren't over, and dead letters. Under the locks of lock_target.sql.
 COPY {schema}.live (
     id, run_at, expires_at, leased_until, cancel_requested_at, created_at, started_at,
-    finished_at, updated_at, alone, abandoned, suspect, timeout, priority, claims,
-    attempts, failures, losses, max_attempts, status, queue, task, worker,
-    idempotency_key, backoff, last_error, progress, meta, errors, state, result, payload
+    finished_at, updated_at, alone, abandoned, suspect, unrecoverable, timeout,
+    priority, claims, attempts, failures, losses, max_attempts, auto_replays, status,
+    queue, task, worker, idempotency_key, backoff, last_error, fingerprint, progress,
+    meta, errors, state, result, payload
 ) FROM STDIN;

@@ -20,11 +20,17 @@ WITH locked AS MATERIALIZED (
         job.losses + outcome.lost AS lost,
         outcome.lost = 1 OR outcome.unstarted = 1 AND job.suspect AS doubted,
         coalesce(outcome.summary, job.last_error) AS told,
+        coalesce(outcome.fingerprint, job.fingerprint) AS same_as,
+        (outcome.error ->> 'unrecoverable')::boolean IS TRUE AS is_hopeless,
         CASE WHEN outcome.meta IS NULL THEN job.meta ELSE job.meta || outcome.meta END
             AS patched,
         CASE WHEN outcome.error IS NULL THEN job.errors ELSE {schema}.noted(
             job.errors, outcome.error || jsonb_build_object(
                 'attempt', job.attempts, 'worker', job.worker,
+                'version', (
+                    SELECT worker.version FROM {schema}.workers AS worker
+                    WHERE worker.id = job.worker
+                ),
                 'started_at', {schema}.iso(job.started_at),
                 'ended_at', {schema}.iso(greatest({now}, job.started_at))
             )
@@ -33,10 +39,11 @@ WITH locked AS MATERIALIZED (
         %(ids)s::bigint[], %(claims)s::integer[], %(statuses)s::text[],
         %(delays)s::bigint[], %(unstarted)s::integer[], %(failed)s::integer[],
         %(lost)s::integer[], %(errors)s::jsonb[], %(summaries)s::text[],
-        %(results)s::json[], %(metas)s::jsonb[], %(leases)s::timestamptz[]
+        %(fingerprints)s::text[], %(results)s::json[], %(metas)s::jsonb[],
+        %(leases)s::timestamptz[]
     ) AS outcome (
-        id, claim, status, delay, unstarted, failed, lost, error, summary, result, meta,
-        lease
+        id, claim, status, delay, unstarted, failed, lost, error, summary, fingerprint,
+        result, meta, lease
     )
     CROSS JOIN LATERAL (
         SELECT live.ctid AS tid, live.*
@@ -57,14 +64,15 @@ moved AS (
     INSERT INTO {schema}.history (
         id, run_at, expires_at, cancel_requested_at, created_at, started_at,
         finished_at, updated_at, timeout, priority, claims, attempts, failures, losses,
-        max_attempts, suspect, status, queue, task, worker, idempotency_key, backoff,
-        last_error, progress, meta, errors, state, result, payload
+        max_attempts, auto_replays, suspect, status, queue, task, worker,
+        idempotency_key, backoff, last_error, progress, meta, errors, state, result,
+        payload
     )
     SELECT
         id, run_at, expires_at, cancel_requested_at, created_at, began_at, ended_at,
-        {now}, timeout, priority, claims, starts, failed, lost, max_attempts, doubted,
-        ends, queue, task, worker, idempotency_key, backoff, told, progress, patched,
-        noted, state, CASE WHEN ends = 'succeeded' THEN returned END, payload
+        {now}, timeout, priority, claims, starts, failed, lost, max_attempts,
+        auto_replays, doubted, ends, queue, task, worker, idempotency_key, backoff,
+        told, progress, patched, noted, state, CASE WHEN ends = 'succeeded' THEN returned END, payload
     FROM gone
 ),
 kept AS (
@@ -78,6 +86,8 @@ kept AS (
         failures = failed,
         losses = lost,
         suspect = doubted,
+        unrecoverable = ends = 'failed' AND is_hopeless,
+        fingerprint = same_as,
         worker = CASE WHEN ends = 'failed' THEN live.worker END,
         leased_until = NULL,
         alone = false,

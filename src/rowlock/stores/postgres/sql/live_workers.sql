@@ -1,8 +1,8 @@
 -- Workers seen within their lease, and how many jobs each runs; with each row, one at
 -- least, the store's now. Needs live_held. Locks nothing.
 SELECT
-    {now}, id, host, pid, version, tasks, queues, concurrency, lease, started_at,
-    seen_at,
+    {now}, id, host, pid, version, rowlock, tasks, queues, concurrency, lease,
+    started_at, seen_at,
     (
         SELECT count(*) FROM {schema}.live
         WHERE status = 'running' AND worker = workers.id

@@ -14,13 +14,13 @@ WITH gone AS (
 INSERT INTO {schema}.history (
     id, run_at, expires_at, cancel_requested_at, created_at, started_at, finished_at,
     updated_at, timeout, priority, claims, attempts, failures, losses, max_attempts,
-    suspect, status, queue, task, worker, idempotency_key, backoff, last_error,
-    progress, meta, errors, state, result, payload
+    auto_replays, suspect, status, queue, task, worker, idempotency_key, backoff,
+    last_error, progress, meta, errors, state, result, payload
 )
 SELECT
     id, run_at, expires_at, cancel_requested_at, created_at, started_at, finished_at,
     updated_at, timeout, priority, claims, attempts, failures, losses, max_attempts,
-    suspect, status, queue, task, worker, idempotency_key, backoff, last_error,
-    progress, meta, errors, state, result, payload
+    auto_replays, suspect, status, queue, task, worker, idempotency_key, backoff,
+    last_error, progress, meta, errors, state, result, payload
 FROM gone
 RETURNING id;

@@ -1,5 +1,7 @@
 -- Puts failed and cancelled jobs back to pending, each after a delay of its own and in
--- another queue where one is given, with their history. Of several with
+-- another queue where one is given, with their history; where there is a `most`, dead
+-- letters only, which were replayed automatically less often, and that is counted. Of
+-- several with
 -- one (task, key) the newest goes, and none whose key an unfinished job holds (law 10):
 -- the rows are chosen first, since one conflict would undo them all. Answers those put
 -- back, and those blocked with the job that holds their key; one that is missing stands
@@ -11,9 +13,14 @@ WITH found AS MATERIALIZED (
     SELECT job.*, wanted.delay
     FROM unnest(%(ids)s::bigint[], %(delays)s::bigint[]) AS wanted (job_id, delay)
     CROSS JOIN LATERAL (
-        SELECT id, finished_at, task, idempotency_key AS key, true AS is_live
+        SELECT
+            id, finished_at, task, idempotency_key AS key, auto_replays, true AS is_live
         FROM {schema}.live
         WHERE live.id = wanted.job_id AND (status IN ('failed', 'cancelled')) IS TRUE
+            AND (
+                %(most)s::integer IS NULL
+                OR status = 'failed' AND auto_replays < %(most)s::integer
+            )
         LIMIT 1
         FOR UPDATE SKIP LOCKED
     ) AS job
@@ -21,9 +28,12 @@ WITH found AS MATERIALIZED (
     SELECT job.*, wanted.delay
     FROM unnest(%(ids)s::bigint[], %(delays)s::bigint[]) AS wanted (job_id, delay)
     CROSS JOIN LATERAL (
-        SELECT id, finished_at, task, idempotency_key AS key, false AS is_live
+        SELECT
+            id, finished_at, task, idempotency_key AS key, auto_replays,
+            false AS is_live
         FROM {schema}.history
         WHERE history.id = wanted.job_id AND (status = 'cancelled') IS TRUE
+            AND %(most)s::integer IS NULL
         LIMIT 1
         FOR UPDATE SKIP LOCKED
     ) AS job
@@ -32,6 +42,9 @@ judged AS MATERIALIZED (
     SELECT
         found.*, {now} + delay * interval '1 microsecond' AS again_at,
         %(act)s::jsonb || jsonb_build_object(
+            'by', (%(act)s::jsonb ->> 'by') || coalesce(
+                ' (' || auto_replays + 1 || ' of ' || %(most)s::integer || ')', ''
+            ),
             'at', {schema}.iso({now}),
             'run_at', {schema}.iso({now} + delay * interval '1 microsecond')
         ) AS entry,
@@ -58,12 +71,12 @@ gone AS (
 returned AS (
     INSERT INTO {schema}.live (
         id, run_at, created_at, started_at, updated_at, timeout, priority, claims,
-        attempts, max_attempts, queue, task, idempotency_key, backoff, last_error,
-        progress, meta, errors, state, payload
+        attempts, max_attempts, auto_replays, queue, task, idempotency_key, backoff,
+        last_error, progress, meta, errors, state, payload
     )
     SELECT
         id, again_at, created_at, started_at, {now}, timeout, priority, claims,
-        attempts, max_attempts, coalesce(%(queue)s::text, queue), task,
+        attempts, max_attempts, auto_replays, coalesce(%(queue)s::text, queue), task,
         idempotency_key, backoff, last_error, progress, meta,
         {schema}.noted(errors, entry), state, payload
     FROM gone
@@ -78,7 +91,9 @@ kept AS (
         expires_at = NULL,
         failures = 0,
         losses = 0,
+        auto_replays = live.auto_replays + (%(most)s::integer IS NOT NULL)::integer,
         suspect = false,
+        unrecoverable = false,
         worker = NULL,
         cancel_requested_at = NULL,
         finished_at = NULL,

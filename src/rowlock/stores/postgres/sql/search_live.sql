@@ -42,5 +42,6 @@ WHERE (%(after)s::bigint IS NULL OR id < %(after)s::bigint)
             '.' || split_part(last_error, ':', 1), length(%(error_type)s::text) + 1
         ) = '.' || %(error_type)s::text
     )
+    AND (%(fingerprint)s::text IS NULL OR fingerprint = %(fingerprint)s::text)
 ORDER BY id DESC
 LIMIT %(limit)s::bigint;

@@ -27,10 +27,13 @@ CREATE TABLE rowlock_rows (
     alone INTEGER NOT NULL DEFAULT 0,
     abandoned INTEGER NOT NULL DEFAULT 0,
     suspect INTEGER NOT NULL DEFAULT 0,
+    unrecoverable INTEGER NOT NULL DEFAULT 0,
+    auto_replays INTEGER NOT NULL DEFAULT 0,
     worker TEXT,
     idempotency_key TEXT,
     backoff TEXT,
     last_error TEXT,
+    fingerprint TEXT,
     progress TEXT,
     meta TEXT NOT NULL DEFAULT '{}',
     errors TEXT NOT NULL DEFAULT '[]',
@@ -59,6 +62,10 @@ CREATE INDEX rowlock_leases ON rowlock_rows (leased_until)
 -- For prune by age, for counts by queue, for dead letters among many others.
 CREATE INDEX rowlock_finished ON rowlock_rows (status, finished_at, queue)
     WHERE finished_at IS NOT NULL;
+-- All that grouping dead letters asks for, in the order of the groups.
+CREATE INDEX rowlock_dead
+    ON rowlock_rows (status, task, fingerprint, finished_at, queue)
+    WHERE status = 'failed';
 
 -- Law 10.
 CREATE UNIQUE INDEX rowlock_unfinished_keys ON rowlock_rows (task, idempotency_key)
@@ -80,7 +87,9 @@ CREATE TABLE rowlock_workers (
     id TEXT PRIMARY KEY,
     host TEXT NOT NULL,
     pid INTEGER NOT NULL,
-    version TEXT NOT NULL,
+    -- The code's, as its app says; `rowlock` is ours.
+    version TEXT,
+    rowlock TEXT NOT NULL,
     tasks TEXT NOT NULL,
     queues TEXT,
     concurrency INTEGER NOT NULL,
@@ -94,6 +103,21 @@ CREATE TABLE rowlock_tasks (
     queue TEXT NOT NULL,
     defaults TEXT NOT NULL,
     seen_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- By which rules dead letters are replayed automatically, when a worker last had the
+-- turn, and what its probe said.
+CREATE TABLE rowlock_replay_rules (
+    task TEXT PRIMARY KEY,
+    every INTEGER NOT NULL,
+    "limit" INTEGER NOT NULL,
+    rate REAL NOT NULL,
+    turn_at INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    probed_at INTEGER,
+    passed INTEGER,
+    error TEXT,
+    replayed INTEGER
 ) WITHOUT ROWID;
 
 -- What people query: instants as ISO 8601 in UTC. run_at and expires_at are a user's
@@ -143,7 +167,9 @@ SELECT
     || printf('.%06dZ', updated_at % 1000000) AS updated_at,
     alone,
     abandoned,
-    suspect
+    suspect,
+    fingerprint,
+    auto_replays
 FROM rowlock_rows;
 
 CREATE TRIGGER rowlock_jobs_insert INSTEAD OF INSERT ON rowlock_jobs

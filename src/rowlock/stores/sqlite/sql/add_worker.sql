@@ -1,14 +1,17 @@
 -- Shows a worker to operators; again, it keeps when it started. Under the write lock.
 INSERT INTO rowlock_workers (
-    id, host, pid, version, tasks, queues, concurrency, lease, started_at, seen_at
+    id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at,
+    seen_at
 )
 VALUES (
-    :id, :host, :pid, :version, :tasks, :queues, :concurrency, :lease, :now, :now
+    :id, :host, :pid, :version, :rowlock, :tasks, :queues, :concurrency, :lease, :now,
+    :now
 )
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host,
     pid = excluded.pid,
     version = excluded.version,
+    rowlock = excluded.rowlock,
     tasks = excluded.tasks,
     queues = excluded.queues,
     concurrency = excluded.concurrency,

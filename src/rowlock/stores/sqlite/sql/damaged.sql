@@ -38,12 +38,16 @@ FROM (
                 THEN 'failures'
             WHEN typeof(losses) <> 'integer' OR losses NOT BETWEEN 0 AND 999999999
                 THEN 'losses'
+            WHEN typeof(auto_replays) <> 'integer'
+                OR auto_replays NOT BETWEEN 0 AND 999999999 THEN 'auto_replays'
             WHEN typeof(queue) <> 'text' OR instr(queue, char(0)) THEN 'queue'
             WHEN typeof(task) <> 'text' OR instr(task, char(0)) THEN 'task'
             WHEN typeof(worker) = 'blob' OR instr(worker, char(0)) THEN 'worker'
             WHEN typeof(idempotency_key) = 'blob' OR instr(idempotency_key, char(0))
                 THEN 'idempotency_key'
             WHEN typeof(last_error) = 'blob' THEN 'last_error'
+            WHEN typeof(fingerprint) = 'blob' OR instr(fingerprint, char(0))
+                THEN 'fingerprint'
             WHEN NOT json_valid(coalesce(backoff, 'null')) THEN 'backoff'
             WHEN NOT json_valid(coalesce(progress, 'null')) THEN 'progress'
             WHEN NOT json_valid(coalesce(state, 'null')) THEN 'state'

@@ -10,6 +10,11 @@ SET
     started_at = CASE WHEN attempts > :unstarted THEN started_at END,
     failures = failures + :failed,
     losses = losses + :lost,
+    unrecoverable = :unrecoverable,
+    -- Of dead letters, and of what may become one.
+    fingerprint = CASE
+        WHEN :status IN ('pending', 'failed') THEN coalesce(:fingerprint, fingerprint)
+    END,
     suspect = CASE WHEN :lost THEN 1 WHEN :unstarted THEN suspect ELSE 0 END,
     worker = CASE WHEN :status <> 'pending' THEN worker END,
     leased_until = NULL,

@@ -6,6 +6,7 @@ WHERE idempotency_key = :idempotency_key
     AND (:status IS NULL OR status = :status)
     AND (:task IS NULL OR task = :task)
     AND (:queue IS NULL OR queue = :queue)
+    AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
     AND (:created_before IS NULL OR created_at <= :created_before)
     AND (:created_after IS NULL OR created_at >= :created_after)
     AND (:finished_before IS NULL OR finished_at <= :finished_before)

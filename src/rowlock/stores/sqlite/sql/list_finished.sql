@@ -5,6 +5,7 @@ WHERE status = :status AND finished_at IS NOT NULL
     AND id < coalesce(:after, 9223372036854775807)
     AND (:task IS NULL OR task = :task)
     AND (:queue IS NULL OR queue = :queue)
+    AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
     AND (:created_before IS NULL OR created_at <= :created_before)
     AND (:created_after IS NULL OR created_at >= :created_after)
     AND (:finished_before IS NULL OR finished_at <= :finished_before)

@@ -1,5 +1,6 @@
 -- Puts one failed or cancelled job back to pending, in another queue where one is given,
--- its history kept. Under the write lock, after blocking.sql has found its key free (law 10).
+-- its history kept; an automatic replay is counted. Under the write lock, after
+-- blocking.sql has found its key free (law 10).
 UPDATE rowlock_rows
 SET
     status = 'pending',
@@ -8,7 +9,9 @@ SET
     expires_at = NULL,
     failures = 0,
     losses = 0,
+    auto_replays = auto_replays + :is_automatic,
     suspect = 0,
+    unrecoverable = 0,
     worker = NULL,
     cancel_requested_at = NULL,
     finished_at = NULL,
