@@ -49,6 +49,20 @@ OTHERS = {
     "reads all that stayed behind, where the partition of one is missing": {
         "left_days"
     },
+    "everything is copied while nothing runs, and all is read or written": {
+        "census",
+        "copy_history",
+        "copy_jobs",
+        "copy_live",
+        "copy_next",
+        "copy_pauses",
+        "copy_tasks",
+        "copying",
+        "give_ids_from",
+        "last_given_id",
+        "lock_source",
+        "lock_target",
+    },
     "all dead letters are read from an index, as `test_dead_letters` proves": {
         "dead_groups",
         "replayable",
