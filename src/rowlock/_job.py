@@ -71,6 +71,15 @@ TRANSITIONS: Mapping[Status, Mapping[str, frozenset[Status]]] = {
 }
 
 
+# What an operator's verb can be done to; `delete` leads out of every status there is.
+TAKES: Mapping[str, tuple[Status, ...]] = {
+    "cancel": (Status.PENDING, Status.RUNNING),
+    "replay": (Status.FAILED, Status.CANCELLED),
+    "move": (Status.PENDING,),
+    "delete": (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED),
+}
+
+
 def check_id(value: object) -> int:
     """
     Read a job's id.

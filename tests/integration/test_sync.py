@@ -50,6 +50,7 @@ TWINS: dict[str, Callable[[App], object]] = {
     "app.why": lambda app: app.why_sync(1),
     "app.dead": lambda app: app.dead_sync(),
     "app.doctor": lambda app: app.doctor_sync(),
+    "app.preview": lambda app: app.preview_sync("cancel", 1),
     "app.open": lambda app: app.open_sync(),
     "app.close": lambda app: app.close_sync(),
 }

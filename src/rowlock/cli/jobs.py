@@ -15,7 +15,7 @@ from rowlock._durations import relative
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
 from rowlock._job import Job, Status
-from rowlock._operations import CUT
+from rowlock._operations import CUT, error_of
 from rowlock.cli import colour
 from rowlock.cli.database import opened
 from rowlock.cli.dead import dead
@@ -27,7 +27,7 @@ from rowlock.cli.parameters import (
     read_id,
     read_ids,
 )
-from rowlock.cli.selection import error_of, filter_options
+from rowlock.cli.selection import filter_options
 from rowlock.cli.story import tell
 from rowlock.cli.table import Cell, Column, print_table, printable
 from rowlock.cli.verbs import cancel, delete, move, replay, run
