@@ -85,9 +85,10 @@ class PreviewGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
     """
-    Which jobs a verb would take: how many, and of the newest `sampled` what they are.
+    Which jobs a verb would take: how many, and of some what they are.
 
-    Groups are the largest first; `is_cut` as in `Answers`.
+    Those are `sampled` jobs, taken evenly from the newest to the oldest. Groups are the
+    largest first; `is_cut` as in `Answers`.
     """
 
     verb: str

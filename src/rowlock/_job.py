@@ -86,6 +86,12 @@ def check_id(value: object) -> int:
 
     Texts are refused, or the digits of one would pass for the ids of several jobs.
     """
+    if value is None:
+        msg = (
+            "None is no job's id: it is what enqueue gives where a job is a duplicate."
+            " The one that holds the key is found by app.find(task, idempotency_key)."
+        )
+        raise UsageError(msg)
     if (
         isinstance(value, bool)
         or not isinstance(value, int)

@@ -285,8 +285,8 @@ class Operations:
         """
         Tell which jobs a verb would take, and change nothing.
 
-        `verb` is `cancel`, `replay`, `move` or `delete`. All are counted; of the newest
-        500 it is told which statuses, tasks and errors they have.
+        `verb` is `cancel`, `replay`, `move` or `delete`. All are counted; of 500, from
+        the newest to the oldest, it is told which statuses, tasks and errors they have.
 
         Raises:
             UsageError: the filter is empty, or asks for what the verb never takes.
@@ -299,7 +299,8 @@ class Operations:
         await self._store.open()
         chosen = await choose(self._store, where, verb)
         # Of named ids each is read, or what can't be taken would be counted.
-        looked_at = chosen.ids if not isinstance(where, Filter) else chosen.ids[:SAMPLE]
+        apart = -(-len(chosen.ids) // SAMPLE) if isinstance(where, Filter) else 1
+        looked_at = chosen.ids[:: max(apart, 1)]
         jobs = [
             job
             for start in range(0, len(looked_at), SAMPLE)

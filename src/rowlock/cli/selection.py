@@ -150,8 +150,7 @@ def print_preview(found: Preview, verb: Verb, output: Output) -> None:
     if output.prints(replace(found, verb=verb.name)):
         return
     print_table(PREVIEW, list(_rows(found)))
-    part = f", the newest {found.sampled} of them above" * (found.sampled < found.count)
-    click.echo(f"{_jobs(found.count)} to {verb.name}{part}. Nothing was done.")
+    click.echo(f"{_jobs(found.count)} to {verb.name}{_part(found)}. Nothing was done.")
 
 
 def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
@@ -177,7 +176,7 @@ def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
         click.echo(f"  {jobs} {told}".rstrip(), err=True)
     if found.is_cut:
         click.echo(CUT, err=True)
-    asked = f"{verb.name.capitalize()} {_jobs(found.count)}?"
+    asked = f"{verb.name.capitalize()} {_jobs(found.count)}{_part(found)}?"
     return click.confirm(asked, default=False, err=True)
 
 
@@ -189,6 +188,11 @@ def _rows(found: Preview) -> Iterator[list[str | Cell]]:
             group.task,
             group.last_error or "",
         ]
+
+
+def _part(found: Preview) -> str:
+    is_part = found.sampled < found.count
+    return f", of which {found.sampled} were looked at" if is_part else ""
 
 
 def _jobs(count: int) -> str:

@@ -12,10 +12,12 @@ import click
 from rowlock._answers import Answer, Answers
 from rowlock._app import App
 from rowlock._choice import Where
+from rowlock._durations import span
 from rowlock._errors import UsageError
 from rowlock._job import Status
 from rowlock._operations import CUT
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from rowlock._pace import step_of
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -38,6 +40,8 @@ from rowlock.cli.selection import (
 )
 
 Call = Callable[[App, Where], Answers]
+# What a verb comes to, for so many jobs.
+Plan = Callable[[int], str | None]
 
 CANCEL = Verb(name="cancel", is_="cancel")
 REPLAY = Verb(name="replay", is_="replay")
@@ -119,13 +123,22 @@ def replay(
     at once. Stopped half way, it goes on where it is started again. Exit code 0 where
     all were replayed, 3 where none was found, else 1.
     """
+    if rate is not None and spread is not None:
+        msg = "Say either --rate or --spread, not both."
+        raise UsageError(msg)
 
     def call(app: App, where: Where) -> Answers:
         return app.replay_sync(
             where, rate=rate, spread=spread, delay=delay, queue=to_queue
         )
 
-    return _act(REPLAY, selection, call, output, place)
+    def plan(count: int) -> str | None:
+        last = delay + max(count - 1, 0) * step_of(rate, spread, count)
+        if not last:
+            return None
+        return f"The last of them is due in {span(last.total_seconds())}."
+
+    return _act(REPLAY, selection, call, output, place, plan=plan)
 
 
 @click.command(
@@ -215,12 +228,20 @@ def delete(selection: Selection, output: Output, place: Place) -> int:
 
 
 def _act(
-    verb: Verb, selection: Selection, call: Call, output: Output, place: Place
+    verb: Verb,
+    selection: Selection,
+    call: Call,
+    output: Output,
+    place: Place,
+    *,
+    plan: Plan = lambda _count: None,
 ) -> int:
     where = selection.of(verb)
     with opened(place) as app:
         if selection.dry_run:
-            print_preview(app.preview_sync(verb.is_, where), verb, output)
+            found = app.preview_sync(verb.is_, where)
+            print_preview(found, verb, output)
+            _say(plan(found.count))
             return DONE
         if not is_agreed(app, verb, selection):
             click.echo("Nothing was done.", err=True)
@@ -230,7 +251,13 @@ def _act(
     if answers.is_cut:
         click.echo(CUT, err=True)
     _print_answers(answers, output, counted=not selection.ids)
+    _say(plan(len(answers)) if answers.done else None)
     return _code(answers)
+
+
+def _say(sentence: str | None) -> None:
+    if sentence is not None:
+        click.echo(sentence, err=True)
 
 
 def _print_answers(answers: Answers, output: Output, *, counted: bool) -> None:
