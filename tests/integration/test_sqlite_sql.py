@@ -33,7 +33,7 @@ NEEDS = {
     for name, header in HEADERS.items()
     if "Needs" in header or "Steps through" in header
 }
-FIRST = "5a7a0f197badce38ed493208d3d879aa4b01d2734645f16f6383ec2bb2e5fb48"
+FIRST = "8fb59ca2167438b04936185c8878247256946b52fc5150be7fce0471c5114062"
 # Design §5, the relation that people query.
 COLUMNS = """
     id queue task payload status priority run_at expires_at claims attempts failures

@@ -277,7 +277,7 @@ class SQLiteStore:
                 for_=None if for_ is None else rows.to_span(for_),
                 resume=resume,
             ),
-            news=resume,
+            news=True,  # one that is replaced may end earlier than sleepers believe
         )
 
     async def get(self, ids: Sequence[int]) -> Sequence[Job]:
