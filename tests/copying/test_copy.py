@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rowlock import Retention
-from rowlock._copy import COLUMNS, copy, preview
+from rowlock._copy import copy, preview
+from rowlock._copying import COLUMNS
 from rowlock._job import Status
 from rowlock._store import Demand, Store
 from rowlock.testing import FakeClock

@@ -9,7 +9,7 @@ import click
 
 from rowlock import _copy
 from rowlock._app import App
-from rowlock._copy import Survey
+from rowlock._copying import Survey
 from rowlock._errors import StoreUnavailable
 from rowlock._store import Store
 from rowlock.cli.database import file_of, refuse_memory

@@ -17,7 +17,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, date
 
-from rowlock._copy import COLUMNS, STATUS, Damage, Row, Survey
+from rowlock._copying import COLUMNS, STATUS, Damage, Row, Survey
 from rowlock._errors import ConfigError, SchemaMismatch
 from rowlock._job import Status
 from rowlock._store import Pause, TaskInfo

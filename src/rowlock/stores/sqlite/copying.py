@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from rowlock._copy import COLUMNS, FLAGS, INSTANTS, Damage, Row, Survey
+from rowlock._copying import COLUMNS, FLAGS, INSTANTS, Damage, Row, Survey
 from rowlock._errors import ConfigError
 from rowlock._job import Status
 from rowlock._store import Pause, TaskInfo
