@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -10,6 +12,7 @@ import pytest
 
 from rowlock import StoreUnavailable
 from rowlock._copy import CopyRefused, copy
+from rowlock._copying import Receiving
 from rowlock._job import Status
 from rowlock._store import Pause, Store
 
@@ -78,15 +81,28 @@ async def test_nobody_gets_into_the_target_meanwhile(
     assert len(await rows_of(target)) == 2
 
 
-async def test_nobody_changes_the_source_while_the_target_commits(
-    source: Store, source_url: str
+async def test_nobody_changes_the_source_until_the_target_has_committed(
+    source: Store, source_url: str, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with source.copying.at_rest() as left:
-        for verb, values in (("enqueue", ([job()],)), ("register", (WORKER, ()))):
-            with pytest.raises(StoreUnavailable):
-                elsewhere(source_url, verb, *values)
+    await source.enqueue([job(), job()])
+    receiving = other.copying.receiving
+    refused: list[str] = []
 
-    assert await source.copying.survey() == left
+    @asynccontextmanager
+    async def and_try_to_write() -> AsyncIterator[Receiving]:
+        async with receiving() as took:
+            yield took
+            # All is copied and compared; what follows is the commit.
+            for verb, values in (("enqueue", ([job()],)), ("register", (WORKER, ()))):
+                with pytest.raises(StoreUnavailable):
+                    elsewhere(source_url, verb, *values)
+                refused.append(verb)
+
+    monkeypatch.setattr(other.copying, "receiving", and_try_to_write)
+    await copy(source, other, quietly)
+
+    assert refused == ["enqueue", "register"]
+    assert await rows_of(other) == await rows_of(source)
     elsewhere(source_url, "enqueue", [job()])
 
 
