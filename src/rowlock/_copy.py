@@ -18,7 +18,7 @@ from rowlock._copying import STATUS, Survey
 from rowlock._durations import iso
 from rowlock._errors import RowlockError, UsageError
 from rowlock._job import Status
-from rowlock._store import Store, WorkerInfo
+from rowlock._store import Pause, Store, TaskInfo, WorkerInfo
 
 _MOST_NAMED: Final = 10
 
@@ -49,7 +49,8 @@ async def copy(
         target.copying.receiving() as receiving,
     ):
         # Again: from here on nobody else writes.
-        _refuse(leaving, await receiving.survey(), source, target)
+        found = await receiving.survey()
+        _refuse(leaving, found, source, target)
         await receiving.prepare(leaving)
         copied: Counter[Status] = Counter()
         async with aclosing(source.copying.jobs()) as parts:
@@ -63,6 +64,8 @@ async def copy(
         handed = {status: copied[status] for status in Status}
         _refuse_differences(leaving, replace(arrived, counts=handed), target)
         _refuse_differences(leaving, arrived, target)
+        # Of the pauses those that are still in force.
+        _refuse_missing(left.pauses, leaving.tasks, found, arrived, target)
     return leaving
 
 
@@ -154,6 +157,40 @@ def _refuse_differences(leaving: Survey, arrived: Survey, target: Store) -> None
             f" to be copied ({_differences(leaving, arrived)}). Please report it."
         )
         raise CopyRefused(msg)
+
+
+def _refuse_missing(
+    pauses: Iterable[Pause],
+    tasks: Iterable[TaskInfo],
+    found: Survey,
+    arrived: Survey,
+    target: Store,
+) -> None:
+    """Refuse a target that lacks one of these, which it hadn't as its own."""
+    had = {each[:2] for each in map(_in_force, found.pauses)}
+    there = set(map(_in_force, arrived.pauses))
+    missing = [
+        f"the pause of {pause.queue or pause.task}"
+        for pause in pauses
+        if (it := _in_force(pause)) not in there and it[:2] not in had
+    ]
+    known = {task.name for task in found.tasks}
+    missing += [
+        f"the task {task.name}"
+        for task in tasks
+        if task not in arrived.tasks and task.name not in known
+    ]
+    if missing:
+        msg = (
+            f"Nothing was copied: what arrived in {target.url} lacks"
+            f" {', '.join(missing[:_MOST_NAMED])}. Please report it."
+        )
+        raise CopyRefused(msg)
+
+
+def _in_force(pause: Pause) -> tuple[object, ...]:
+    # Its words, which only people read, may be others in a store that can't hold them.
+    return pause.queue, pause.task, pause.at, pause.until
 
 
 def _differences(before: Survey, after: Survey) -> str:

@@ -8,6 +8,7 @@ What is refused, and what has to agree at the end, is no store's (`_copy.py`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -63,6 +64,10 @@ COLUMNS: Final = (
 STATUS: Final = COLUMNS.index("status")
 
 Row: TypeAlias = tuple[Any, ...]
+
+# A part of the jobs ends with so many of them, and sooner once they have so much.
+PART_JOBS: Final = 100
+PART_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +141,11 @@ class Copying(Protocol):
         ...
 
     def jobs(self) -> AsyncGenerator[Sequence[Row]]:
-        """Give all jobs of one snapshot, in parts that fit in memory."""
+        """
+        Give all jobs of one snapshot, in parts that fit in memory.
+
+        At most `PART_JOBS` in one, and no more are read once they have `PART_BYTES`.
+        """
         ...
 
     def at_rest(self) -> AbstractAsyncContextManager[Survey]:
@@ -146,3 +155,8 @@ class Copying(Protocol):
     def receiving(self) -> AbstractAsyncContextManager[Receiving]:
         """Take jobs in, committed at the end of the block; an error leaves nothing."""
         ...
+
+
+def size_of(row: Sequence[object]) -> int:
+    """Tell how many bytes of memory a row's values take."""
+    return sum(map(sys.getsizeof, row))

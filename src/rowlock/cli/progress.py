@@ -5,22 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from rowlock._app import App
-from rowlock.events import (
-    Event,
-    JobsCancelled,
-    JobsDeleted,
-    JobsMoved,
-    JobsReplayed,
-)
+if TYPE_CHECKING:
+    from rowlock._app import App
+    from rowlock._events import Event
 
 
 @contextmanager
 def telling_progress(app: App, verb: str) -> Iterator[None]:
     """Tell on a terminal how far a verb is, and at Ctrl-C how far it came."""
+    from rowlock._events.operators import (
+        JobsCancelled,
+        JobsDeleted,
+        JobsMoved,
+        JobsReplayed,
+    )
+
     done, told = 0, ""
 
     def count(event: Event) -> None:
