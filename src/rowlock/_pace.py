@@ -19,7 +19,9 @@ class Pace:
     """
 
     def __init__(self, count: int, step: timedelta, first: timedelta) -> None:
-        if first + count * step.total_seconds() * timedelta(seconds=1) > LONGEST:
+        # As floats: so many steps may be more than any timedelta.
+        last = first.total_seconds() + count * step.total_seconds()
+        if last > LONGEST.total_seconds():
             msg = (
                 f"At this rate the last of {count:,} jobs would be due in more than a"
                 " century: take a higher one."
