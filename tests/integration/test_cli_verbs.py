@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .command_line import OnTerminal, fails, run, run_json
+from tests.copying.given import elsewhere, job
+
+from .command_line import Command, OnTerminal, fails, run, run_json
 from .test_cli_jobs import SHOP, enqueue, ids, work
 
 VERBS = ["run", "move", "cancel", "replay", "delete"]
@@ -253,3 +255,42 @@ def test_all_beside_a_choice_is_refused(beside: tuple[str, ...]) -> None:
 @pytest.mark.usefixtures("jobs")
 def test_all_asks_like_a_filter() -> None:
     assert "This would replay 2 jobs" in fails(1 + 1, "jobs", "replay", "--all", *SHOP)
+
+
+OUTAGE = """
+import sqlite3
+
+from rowlock import App
+
+app = App("sqlite:///outage.db")
+held = []
+
+
+def hold(event):
+    if event.name == "jobs.cancelled":
+        held.append(sqlite3.connect("outage.db"))
+        held[-1].execute("BEGIN IMMEDIATE")
+
+
+app.listen(hold)
+"""
+
+
+def test_an_outage_half_way_is_told_with_how_far_it_came(
+    folder: Path, start: type[Command]
+) -> None:
+    (folder / "outage.py").write_text(OUTAGE)
+    elsewhere(f"sqlite:///{folder}/outage.db", "enqueue", [job()] * 1200)
+
+    command = start("jobs", "cancel", "--all", "--yes", "-A", "outage:app")
+
+    assert command.ends() == 4
+    stopped, error = command.output.splitlines()
+    assert stopped == (
+        "Stopped: 1,000 jobs done, and perhaps those under way."
+        " The same command goes on with the others."
+    )
+    assert error.startswith("Error: ")
+    assert "locked" in error
+    again = run("jobs", "cancel", "--all", "--yes", "-A", "outage:app")
+    assert (again.exit_code, again.stdout) == (0, "200 jobs: done\n")
