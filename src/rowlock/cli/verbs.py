@@ -73,7 +73,7 @@ def cancel(selection: Selection, output: Output, place: Place) -> int:
     Cancel jobs: pending ones at once, running ones as soon as their handler stops.
 
     Which ones is said by ids or by a filter; by a filter it asks first. Exit code 0
-    where all were cancelled, 3 where none was found, else 1.
+    where all were cancelled, 3 where none of the ids was found, else 1.
     """
     return _act(CANCEL, selection, App.cancel_sync, output, place)
 
@@ -123,7 +123,7 @@ def replay(
     Which ones is said by ids or by a filter; by a filter it asks first. With --rate or
     --spread they are due one after the other, the oldest first; this command is done
     at once. Stopped half way, it goes on where it is started again. Exit code 0 where
-    all were replayed, 3 where none was found, else 1.
+    all were replayed, 3 where none of the ids was found, else 1.
     """
 
     def call(app: App, where: Where) -> Sequence[Answer]:
@@ -148,8 +148,8 @@ def run(selection: Selection, output: Output, place: Place) -> int:
     Make pending jobs due now, whatever delay or backoff they wait for.
 
     Which ones is said by ids or by a filter; by a filter it asks first. A worker runs
-    them, not this command. Exit code 0 where all are due, 3 where none was found,
-    else 1.
+    them, not this command. Exit code 0 where all are due, 3 where none of the ids was
+    found, else 1.
     """
 
     def call(app: App, where: Where) -> Sequence[Answer]:
@@ -192,7 +192,7 @@ def move(
     Give pending jobs another queue, another priority, or another time to be due.
 
     Which ones is said by ids or by a filter; by a filter it asks first. Exit code 0
-    where all were moved, 3 where none was found, else 1.
+    where all were moved, 3 where none of the ids was found, else 1.
     """
     if to_queue is None and to_priority is None and delay is None:
         msg = "Say where to: --to-queue, --to-priority or --delay."
@@ -216,8 +216,8 @@ def delete(selection: Selection, output: Output, place: Place) -> int:
     Remove finished jobs for good, with all that they tell.
 
     Which ones is said by ids or by a filter; it asks first. Pending and running jobs
-    stay: cancel them before. Exit code 0 where all were deleted, 3 where none was
-    found, else 1.
+    stay: cancel them before. Exit code 0 where all were deleted, 3 where none of the
+    ids was found, else 1.
     """
     return _act(DELETE, selection, App.delete_sync, output, place)
 
