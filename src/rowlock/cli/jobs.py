@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NoReturn
 
 import click
@@ -17,7 +17,7 @@ from rowlock._filter import Filter
 from rowlock._job import Job, Status
 from rowlock._operations import CUT
 from rowlock.cli import colour
-from rowlock.cli.database import opened
+from rowlock.cli.database import now_of, opened
 from rowlock.cli.dead import dead
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import (
@@ -103,10 +103,11 @@ def list_(
         if follow:
             _follow(app, where, output, limit)
         page = app.list_sync(where, after=after, limit=limit)
+        now = now_of(app)
     if page.is_cut:
         click.echo(CUT, err=True)
     if not output.prints(page, page.jobs):
-        _print_page(page, datetime.now(UTC))
+        _print_page(page, now)
 
 
 @jobs.command(
@@ -125,8 +126,9 @@ def show(job_id: int, output: Output, *, place: Place) -> None:
     """
     with opened(place) as app:
         job = app.get_sync(job_id)
+        now = now_of(app)
     if not output.prints(job):
-        for line in tell(job, datetime.now(UTC)):
+        for line in tell(job, now):
             click.echo(line)
 
 
@@ -163,7 +165,8 @@ def _follow(app: App, where: Filter, output: Output, limit: int) -> NoReturn:
         changed = [job for job in jobs if seen.get(job.id) != _mark(job)]
         seen = {job.id: _mark(job) for job in jobs}
         if changed and not output.prints(changed, changed):
-            rows = [_row(job, datetime.now(UTC)) for job in changed]
+            now = now_of(app)
+            rows = [_row(job, now) for job in changed]
             print_table(COLUMNS, rows, titled=not is_titled)
             is_titled = True
         time.sleep(FOLLOW_PAUSE_S)
