@@ -160,7 +160,7 @@ async def test_a_verb_says_that_it_looked_at_some_payloads_only(
 
     caplog.clear()
     await app.replay(Filter(ids=tuple(dead[:4]), payload={"number": -1}))
-    assert caplog.text == ""
+    assert "narrow the filter" not in caplog.text
 
 
 async def test_all_is_every_job_that_a_verb_takes(
