@@ -26,8 +26,9 @@ class Pace:
     """
 
     def __init__(self, count: int, step: timedelta, first: timedelta) -> None:
-        seconds = first.total_seconds() + count * step.total_seconds()
-        if seconds > LONGEST.total_seconds():
+        # As floats: so many steps may be more than any timedelta.
+        last = first.total_seconds() + count * step.total_seconds()
+        if last > LONGEST.total_seconds():
             msg = (
                 f"At this rate the last of {count:,} jobs would be due in more than a"
                 " century: take a higher one."
@@ -36,9 +37,15 @@ class Pace:
         self.step = step
         self._began: float | None = None
         self._first = first
+        self._count = count
         # Counted from when the first was given out: what is free before, and behind.
         self._free_until = first + count * step
         self._behind = self._free_until
+
+    @property
+    def last(self) -> timedelta:
+        """When the last of all slots is, from now."""
+        return self._first + max(self._count - 1, 0) * self.step
 
     def take(self, count: int, *, of: int = 0) -> timedelta:
         """

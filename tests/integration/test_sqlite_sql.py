@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,9 @@ from .sqlite_given import a_users, claim, new_job, opened
 
 SOURCE = resources.files(PACKAGE)
 HEADERS = {
-    name: str((SOURCE / "sql" / f"{name}.sql").read_text()).split(SQL[name])[0]
+    name: "".join(takewhile(lambda line: line.startswith("--"), lines))
     for name in SQL
+    if (lines := (SOURCE / "sql" / f"{name}.sql").read_text().splitlines(keepends=True))
 }
 NEEDS = {
     name: set(re.findall(r"\browlock_\w+", header))

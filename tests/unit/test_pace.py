@@ -104,3 +104,5 @@ def test_a_rate_by_which_nobody_lives_to_see_the_last_is_refused() -> None:
         Pace(10_000, step_of(1e-6, None, 10_000), 0 * SECOND)
     with pytest.raises(UsageError, match="more than a century"):
         Pace(2, step_of(5e-324, None, 2), 0 * SECOND)
+    with pytest.raises(UsageError, match="the last of 200,000 jobs"):
+        Pace(200_000, step_of(1e-10, None, 200_000), 0 * SECOND)

@@ -77,7 +77,7 @@ class SQLiteStore:
         )
         self._lent = SQLiteLent(self._database, self._clock)
         self._dead_letters = SQLiteDeadLetters(self._database)
-        self._figures = SQLiteFigures(self._database)
+        self._figures = SQLiteFigures(self._database, self._clock)
         self._copying = SQLiteCopying(self._database, self._clock)
         self._turn = 0
 
