@@ -145,7 +145,7 @@ async def test_b25_a_poison_is_found_out_though_there_is_always_work(
     poison.register(app, journal)
     innocent = app.find_task("innocent")
     deadly = known(await app.find_task("poison").enqueue())
-    stream = await app.enqueue_many(innocent.job(seconds=0.3) for _ in range(200))
+    stream = await app.enqueue_many(innocent.job(seconds=0.3) for _ in range(400))
 
     (bad,) = await restarted(workers, app, [deadly], concurrency=4)
     left = await jobs_of(app, stream)

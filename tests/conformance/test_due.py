@@ -246,3 +246,18 @@ async def test_a_run_at_may_be_any_instant(
     assert [job.run_at for job in await store.get([job_id])] == [run_at]
     assert [held.run_at for held in claimed.claims] == ([run_at] if is_due else [])
     assert claimed.next_due == (None if is_due else run_at)
+
+
+async def test_what_one_claim_has_no_room_for_another_is_told_of(
+    enqueue: Enqueue, claim: ClaimSome, clock: FakeClock
+) -> None:
+    await enqueue(2, queue="full")
+    await enqueue(queue="full", delay=timedelta(seconds=5))
+    await enqueue(queue="empty")
+    await claim(2, queues={"full": 2})
+
+    await claim(2, queues={"empty": 3, "full": 0})
+    told = await claim(2)
+
+    assert told.next_due is not None
+    assert told.next_due <= clock.now() + timedelta(seconds=5)

@@ -89,7 +89,7 @@ def test_jobs_are_moved_run_and_deleted_and_a_queue_paused() -> None:
     assert run_json("queues", "resume", "mail")["was_paused"]
 
     told = run_json("jobs", "cancel", "--queue", "mail", "--dry-run")
-    assert (told["count"], told["sample"][0]["task"]) == (1, "greet")
+    assert (told["count"], told["groups"][0]["task"]) == (1, "greet")
     assert run("jobs", "cancel", "--queue", "mail", "--yes").stdout == "1 job: done\n"
     assert run("jobs", "delete", "--status", "cancelled", "--yes").exit_code == 0
     assert [job["id"] for job in listed()] == [first]

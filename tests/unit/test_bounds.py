@@ -281,6 +281,14 @@ def test_when_the_next_job_is_due_is_unknown_until_it_is_asked(bounds: Bounds) -
     assert bounds.next_due(TASKS, plan, NOW) == (True, NOW + 5 * SECOND)
 
 
+def test_of_a_line_that_was_not_asked_about_nothing_is_known(bounds: Bounds) -> None:
+    plan = planned(bounds)
+
+    bounds.planned(TASKS, plan, {BILL: NOW + SECOND}, asked=[BILL])
+
+    assert bounds.next_due(TASKS, plan, NOW) == (False, None)
+
+
 def test_when_the_time_has_come_it_is_asked_again(bounds: Bounds) -> None:
     plan = planned(bounds)
     bounds.planned(TASKS, plan, {MAIL: NOW + 5 * SECOND})

@@ -248,14 +248,23 @@ class Bounds:
                 view.gap = min(max(GAP_PER_COST * cost, SHORTEST_GAP), SAFETY_INTERVAL)
 
     def planned(
-        self, tasks: frozenset[str], plan: Plan, due: Mapping[Line, datetime]
+        self,
+        tasks: frozenset[str],
+        plan: Plan,
+        due: Mapping[Line, datetime],
+        *,
+        asked: Collection[Line] | None = None,
     ) -> None:
-        """Note when the next job of each line is due; one that is missing has none."""
+        """
+        Note when the next job of each line is due; one that is missing has none.
+
+        Of those that were `asked` about, None is all of the plan.
+        """
         with self._lock:
             view = self._views.get(tasks)
             if view is None:
                 return
-            for line in plan.lines:
+            for line in plan.lines if asked is None else asked:
                 known = view.lines.get(line)
                 if known is None:
                     continue

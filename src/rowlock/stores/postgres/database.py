@@ -267,7 +267,12 @@ class Database:
                 at, statements = self._address, self.statements
                 connect = partial(direct.listen, at, statements, self.identity)
                 heard, tell = self._heard, self.news.tell
-                self._listener = Listener(connect, heard, tell, at.variable)
+                try:
+                    self._listener = Listener(connect, heard, tell, at.variable)
+                except RuntimeError as error:
+                    # No thread is to be had. Whoever sleeps looks up all the same, and
+                    # this is tried again.
+                    _log.warning("Nobody listens for news of jobs: %s.", error)
 
     def look_again(self, seconds: float) -> None:
         """Wake who sleeps after a while, as if there were news; from a loop."""

@@ -34,7 +34,7 @@ async def ask_when_due(
         after_ids=rows.numbers([place.id for place in after]),
     )
     planned = {Line(queue, priority): at for queue, priority, at in found}
-    bounds.planned(demand.tasks, plan, planned)
+    bounds.planned(demand.tasks, plan, planned, asked=lines)
     return min(planned.values(), default=None)
 
 
