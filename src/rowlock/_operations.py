@@ -13,7 +13,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from rowlock._access import Reaching
 from rowlock._answers import Answer
+from rowlock._awaited import awaited
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._extensions import Extensions
@@ -26,12 +28,11 @@ from rowlock._pace import Pace, check_pace, step_of
 if TYPE_CHECKING:
     from rowlock._events import Event
     from rowlock._events.operators import JobsReplayed
-    from rowlock._store import Store
-    from rowlock._sync import Portal
 
 _log = logging.getLogger("rowlock")
 
 Where: TypeAlias = int | Iterable[int] | Filter
+"""Which jobs an operator's verb means: an id, ids, or a `Filter`."""
 
 # How many jobs one transaction changes, and how many ids one read gives.
 STEP = 1000
@@ -43,13 +44,12 @@ CUT = (
 )
 
 
-class Operations:
+class Operations(Reaching):
     """The operators' verbs of an app."""
 
-    _store: Store
-    _portal: Portal
     _extensions: Extensions
 
+    @awaited("app")
     async def cancel(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
         Cancel jobs: pending ones at once, running ones when their handler stops.
@@ -88,6 +88,7 @@ class Operations:
         """
         return self._portal.run(self.cancel(where, by=by), "app.cancel")
 
+    @awaited("app")
     async def replay(
         self,
         where: Where,
@@ -162,6 +163,7 @@ class Operations:
         )
         return self._portal.run(call, "app.replay")
 
+    @awaited("app")
     async def move(
         self,
         where: Where,
@@ -231,6 +233,7 @@ class Operations:
         call = self.move(where, queue=queue, priority=priority, delay=delay, by=by)
         return self._portal.run(call, "app.move")
 
+    @awaited("app")
     async def delete(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
         """
         Remove finished jobs for good, with all that they tell; answers as `cancel`.

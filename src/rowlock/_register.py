@@ -65,11 +65,14 @@ class Register:
             self._telling.add(telling)
             telling.add_done_callback(self._telling.discard)
 
+    async def tell(self) -> None:
+        """Tell of the tasks that there are by now."""
+        infos = task_infos(self._tasks.values(), self._max_payload)
+        await self._store.register(None, infos)
+
     async def _tell(self) -> None:
         try:
-            await self._store.register(
-                None, task_infos(self._tasks.values(), self._max_payload)
-            )
+            await self.tell()
         except (StoreUnavailable, OutcomeUnknown) as error:
             _not_told(error)
             return

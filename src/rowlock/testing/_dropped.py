@@ -1,0 +1,41 @@
+"""
+Calls of a test that nobody awaits: they look at nothing, so the test must not pass.
+
+Where one is dropped nothing can be raised, so it is noted, and raised by who comes
+next: pytest's plugin at the end of the test, or `isolated` at the end of its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from rowlock._awaited import DROPPED, Call
+
+T = TypeVar("T")
+
+_dropped: list[str] = []
+
+
+class Owed(Call[T]):
+    """A call that fails the test where it was dropped before it began."""
+
+    __slots__ = ()
+
+    def _tell_dropped(self, told: Mapping[str, str]) -> None:
+        super()._tell_dropped(told)
+        _dropped.append(DROPPED % told)
+
+
+def refuse_dropped(error: BaseException | None = None) -> None:
+    """
+    Fail where a call was dropped since the last time, unless `error` is failing it.
+
+    Raises:
+        AssertionError: it names the calls, where they are, and what to write.
+    """
+    __tracebackhide__ = True
+    told = "\n".join(_dropped)
+    _dropped.clear()
+    if told and error is None:
+        raise AssertionError(told)
