@@ -95,13 +95,13 @@ class Isolation:
 
     def __init__(self, app: App, url: str, clock: Clock) -> None:
         self._app = app
+        self._clock = clock
         self._is_in_memory = url in _IN_MEMORY
-        self._tasks = dict(app.tasks)
-        store = stores.connect(url, clock=clock)
-        self._access = Access(store, clock, self._tasks, app.max_payload)
+        self._store = stores.connect(url, clock=clock)
 
     def __enter__(self) -> App:
         refuse_with_on_a_loop("isolated")
+        self._reach()
         try:
             self._access.portal.wait(self._tell())
         except BaseException:
@@ -123,6 +123,7 @@ class Isolation:
         refuse_dropped(error)
 
     async def __aenter__(self) -> App:
+        self._reach()
         await self._tell()
         return self._begin()
 
@@ -138,6 +139,12 @@ class Isolation:
         finally:
             _end(self._access.portal)
         refuse_dropped(error)
+
+    def _reach(self) -> None:
+        self._tasks = dict(self._app.tasks)
+        self._access = Access(
+            self._store, self._clock, self._tasks, self._app.max_payload
+        )
 
     async def _tell(self) -> None:
         # Not a second after the first call: a test's SQL may be the first to enqueue.
