@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 from rowlock._answers import (
     Answer,
+    Answers,
     Page,
     Pause,
+    Preview,
+    PreviewGroup,
     QueueStats,
     Retention,
     Stats,
@@ -23,6 +26,7 @@ from rowlock._answers import (
 from rowlock._app import App
 from rowlock._attempt import Attempt, current_attempt
 from rowlock._cancelled import Cancelled
+from rowlock._choice import Where
 from rowlock._dead_letters import DeadGroup
 from rowlock._doctor import Finding
 from rowlock._errors import (
@@ -44,7 +48,6 @@ from rowlock._errors import (
 )
 from rowlock._filter import Between, BetweenLike, Filter
 from rowlock._job import Job, NewJob, Status, StatusLike
-from rowlock._operations import Where
 from rowlock._retry import Backoff, BackoffLike
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
 from rowlock._task import KeyedTask, Task
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Answers",
     "App",
     "Attempt",
     "Backoff",
@@ -77,6 +81,8 @@ __all__ = [
     "Page",
     "Pause",
     "PayloadError",
+    "Preview",
+    "PreviewGroup",
     "QueueStats",
     "Retention",
     "Retry",

@@ -28,12 +28,14 @@ class Pace:
         self.step = step
         self._left = count
         self._first = first
-        self._began = time.monotonic()
+        self._began: float | None = None
 
     def take(self, count: int) -> timedelta:
         """Take the last slots that are left; tell when the first of them is."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
         self._left -= count
-        elapsed = timedelta(seconds=time.monotonic() - self._began)
+        elapsed = timedelta(seconds=now - self._began)
         return max(self._first + self._left * self.step - elapsed, timedelta(0))
 
 

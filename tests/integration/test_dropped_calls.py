@@ -72,6 +72,7 @@ ASKED: dict[str, Callable[[App], Coroutine[Any, Any, object]]] = {
     "replay": lambda app: app.replay(17),
     "move": lambda app: app.move(17, priority=1),
     "delete": lambda app: app.delete(17),
+    "preview": lambda app: app.preview("cancel", 17),
     "pause": lambda app: app.pause(queue="mail"),
     "resume": lambda app: app.resume(queue="mail"),
     "open": lambda app: app.open(),

@@ -36,10 +36,12 @@ def test_the_last_slots_are_taken_first() -> None:
 def test_slots_stay_where_they_were_in_time(monotonic: list[float]) -> None:
     pace = Pace(5, 2 * SECOND, 10 * SECOND)
 
+    monotonic[0] += 100  # nothing is given out yet
+    assert pace.take(2) == 16 * SECOND
     monotonic[0] += 3
-    assert pace.take(2) == 13 * SECOND
+    assert pace.take(2) == 9 * SECOND
     monotonic[0] += 60
-    assert pace.take(3) == 0 * SECOND
+    assert pace.take(1) == 0 * SECOND
 
 
 @pytest.mark.parametrize(
