@@ -132,8 +132,12 @@ def mark_coroutine_function(function: Callable[..., object]) -> None:
 
 def mark_by_asyncio() -> None:
     """Mark what was to be marked before asyncio was there; since 3.12 nothing is."""
-    while _unmarked:
-        import asyncio
+    if not _unmarked:
+        return
+    import asyncio
 
-        mark = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined] # noqa: SLF001 - as 3.12 does
-        _unmarked.pop()._is_coroutine = mark  # type: ignore[attr-defined]  # noqa: SLF001
+    mark = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined] # noqa: SLF001 - as 3.12 does
+    for function in _unmarked:
+        function._is_coroutine = mark  # type: ignore[attr-defined]  # noqa: SLF001
+    # Now, as another thread may be about it, too: whoever comes has nothing to do.
+    _unmarked.clear()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rowlock import _outcome
 from rowlock._durations import to_delay
@@ -17,7 +17,7 @@ from rowlock._options import check_count
 from rowlock._store import Demand
 from rowlock.testing._bench import Bench, Ran, bench, raise_failure
 from rowlock.testing._clock import FakeClock
-from rowlock.testing._dropped import Owed
+from rowlock.testing._dropped import owed
 
 if TYPE_CHECKING:
     from rowlock._app import App
@@ -76,14 +76,15 @@ class Drained:
         return sum(r.status is status for r in self.ran)
 
 
-def drain(
+@owed
+async def drain(
     app: App,
     *,
     queues: Iterable[str] | None = None,
     advance: float | timedelta = 0,
     limit: int = 1000,
     raises: bool = True,
-) -> Coroutine[Any, Any, Drained]:
+) -> Drained:
     """
     Run what is due until nothing is left, one job at a time, as a worker would.
 
@@ -118,8 +119,27 @@ def drain(
         Hello Bo
         1
     """
-    call = _drain(app, queues=queues, advance=advance, limit=limit, raises=raises)
-    return Owed(call, "drain")
+    __tracebackhide__ = True
+    time_left = to_delay(advance, "advance=")
+    clock = _clock_of(app, time_left)
+    check_count(limit, "limit=")
+    await app.open()
+    ran: list[Ran] = []
+    async with bench(app, queues) as made:
+        await made.upkeep.recover()
+        await made.upkeep.expire()
+        until = app._access.clock.now() + time_left
+        while (claim := await _next(made, clock, until)) is not None:
+            if len(ran) == limit:
+                await _give_back(made, claim)
+                raise _endless(ran, limit)
+            ran.append((await made.run(claim))[0])
+            if raises:
+                raise_failure(ran[-1])
+        if clock is not None and until > clock.now():
+            clock.advance(until - clock.now())
+        await made.upkeep.expire()
+    return Drained(ran=tuple(ran))
 
 
 def drain_sync(
@@ -144,39 +164,8 @@ def drain_sync(
         (LookupError('Ada'),)
     """
     __tracebackhide__ = True
-    call = _drain(app, queues=queues, advance=advance, limit=limit, raises=raises)
+    call = drain(app, queues=queues, advance=advance, limit=limit, raises=raises)
     return app._portal.run(call, "drain")
-
-
-async def _drain(
-    app: App,
-    *,
-    queues: Iterable[str] | None,
-    advance: float | timedelta,
-    limit: int,
-    raises: bool,
-) -> Drained:
-    __tracebackhide__ = True
-    time_left = to_delay(advance, "advance=")
-    clock = _clock_of(app, time_left)
-    check_count(limit, "limit=")
-    await app.open()
-    ran: list[Ran] = []
-    async with bench(app, queues) as made:
-        await made.upkeep.recover()
-        await made.upkeep.expire()
-        until = app._access.clock.now() + time_left
-        while (claim := await _next(made, clock, until)) is not None:
-            if len(ran) == limit:
-                await _give_back(made, claim)
-                raise _endless(ran, limit)
-            ran.append((await made.run(claim))[0])
-            if raises:
-                raise_failure(ran[-1])
-        if clock is not None and until > clock.now():
-            clock.advance(until - clock.now())
-        await made.upkeep.expire()
-    return Drained(ran=tuple(ran))
 
 
 def _clock_of(app: App, advance: timedelta) -> FakeClock | None:

@@ -7,11 +7,13 @@ next: pytest's plugin at the end of the test, or `isolated` at the end of its bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+import functools
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ParamSpec, TypeVar
 
-from rowlock._awaited import DROPPED, Call
+from rowlock._awaited import DROPPED, Call, mark_coroutine_function
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _dropped: list[str] = []
@@ -25,6 +27,19 @@ class Owed(Call[T]):
     def _tell_dropped(self, told: Mapping[str, str]) -> None:
         super()._tell_dropped(told)
         _dropped.append(DROPPED % told)
+
+
+def owed(
+    function: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Have the calls of a function fail the test where they are dropped."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return Owed(function(*args, **kwargs), function.__name__)
+
+    mark_coroutine_function(call)
+    return call
 
 
 def refuse_dropped(error: BaseException | None = None) -> None:
