@@ -182,21 +182,6 @@ async def test_nothing_of_a_test_reaches_the_real_store(
     await shop.close()
 
 
-async def test_what_a_test_had_planned_is_not_done_after_it(
-    shop: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_register, "SETTLE_S", 0.1)
-    file = tmp_path / "test.db"
-    async with isolated(shop, f"sqlite:///{file}") as app:
-        app.task(name="test's own")(lambda: None)
-        await app.tasks["greet"].enqueue("Ada")
-    threads = set(threading.enumerate())
-    await asyncio.sleep(0.3)  # for what must not happen
-
-    assert tasks_in(file) == {"greet"}
-    assert set(threading.enumerate()) <= threads
-
-
 def tasks_in(file: Path) -> set[str]:
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as own:
         return {name for (name,) in own.execute("SELECT name FROM rowlock_tasks")}
