@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
-from rowlock._job import TAKES, check_id
+from rowlock._job import TAKES, check_ids
 
 if TYPE_CHECKING:
     from rowlock._store import Store
@@ -41,7 +41,7 @@ async def choose(store: Store, where: Where, verb: str) -> Choice:
             verb never takes.
     """
     if not isinstance(where, Filter):
-        return Choice([check_id(job_id) for job_id in _each_of(where)])
+        return Choice(check_ids(where))
     if where.is_empty:
         msg = (
             "An empty Filter() fits every job: say which jobs are meant, or"
@@ -70,10 +70,3 @@ async def _search(store: Store, where: Filter) -> Choice:
         # Payloads are looked at once: among the newest, which are one read.
         if len(found.ids) < LARGEST_SEARCH or where.payload is not None:
             return Choice(ids, found.is_cut)
-
-
-def _each_of(where: int | Iterable[int]) -> Iterable[object]:
-    # A text can be iterated too, and isn't meant so.
-    if isinstance(where, Iterable) and not isinstance(where, str):
-        return where
-    return [where]

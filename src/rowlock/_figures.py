@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 # More jobs than these before one aren't counted.
@@ -24,6 +25,10 @@ class Place(NamedTuple):
 
 class Figures(Protocol):
     """What can be counted in a store, at a price that only an operator pays."""
+
+    async def now(self) -> datetime:
+        """Tell the store's time, which its instants are compared with (law 14)."""
+        ...
 
     async def place(self, job_id: int, *, tasks: Collection[str]) -> Place | None:
         """

@@ -103,6 +103,13 @@ def check_id(value: object) -> int:
     return value
 
 
+def check_ids(values: object) -> tuple[int, ...]:
+    """Read an id, or several; a text can be iterated too, and isn't meant so."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | bytearray):
+        return tuple(map(check_id, values))
+    return (check_id(values),)
+
+
 class ClaimKey(NamedTuple):
     """
     Which job, and which of its claims.

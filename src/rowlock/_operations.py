@@ -139,7 +139,7 @@ class Operations(Reaching):
             answers = await self._store.replay(
                 step.ids[::-1],
                 by=operator,
-                delay=slots.take(len(step.ids)),
+                delay=slots.take(len(step.ids), of=step.of),
                 pace=slots.step,
                 queue=to_queue,
             )

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rowlock._durations import span
+from tests.copying.given import elsewhere, job
 
-from .command_line import OnTerminal, fails, run, run_json
+from .command_line import Command, OnTerminal, fails, run, run_json
 from .test_cli_jobs import SHOP, enqueue, ids, work
 
 VERBS = ["run", "move", "cancel", "replay", "delete"]
@@ -227,6 +228,7 @@ def test_a_paced_replay_is_due_step_by_step_in_another_queue(
         (("--rate", "nan"), "--rate takes jobs a second"),
         (("--rate", "50/s", "--spread", "1h"), "either --rate or --spread"),
         (("--rate", "1e-12"), "more than a century"),
+        (("--rate", "1e-12", "--dry-run"), "more than a century"),
     ],
 )
 @pytest.mark.usefixtures("jobs")
@@ -291,3 +293,42 @@ def test_a_preview_looks_at_jobs_of_every_age(monkeypatch: pytest.MonkeyPatch) -
     assert shown.stdout.endswith(
         "7 jobs to replay, of which 4 were looked at. Nothing was done.\n"
     )
+
+
+OUTAGE = """
+import sqlite3
+
+from rowlock import App
+
+app = App("sqlite:///outage.db")
+held = []
+
+
+def hold(event):
+    if event.name == "jobs.cancelled":
+        held.append(sqlite3.connect("outage.db"))
+        held[-1].execute("BEGIN IMMEDIATE")
+
+
+app.listen(hold)
+"""
+
+
+def test_an_outage_half_way_is_told_with_how_far_it_came(
+    folder: Path, start: type[Command]
+) -> None:
+    (folder / "outage.py").write_text(OUTAGE)
+    elsewhere(f"sqlite:///{folder}/outage.db", "enqueue", [job()] * 1200)
+
+    command = start("jobs", "cancel", "--all", "--yes", "-A", "outage:app")
+
+    assert command.ends() == 4
+    stopped, error = command.output.splitlines()
+    assert stopped == (
+        "Stopped: 1,000 jobs done, and perhaps those under way."
+        " The same command goes on with the others."
+    )
+    assert error.startswith("Error: ")
+    assert "locked" in error
+    again = run("jobs", "cancel", "--all", "--yes", "-A", "outage:app")
+    assert (again.exit_code, again.stdout) == (0, "200 jobs: done\n")

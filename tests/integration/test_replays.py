@@ -36,6 +36,13 @@ def note(app: App) -> Task[..., Any]:
     return app.tasks["note"]
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let handing over take no time, as the store's clock stands still, too."""
+    for name in ("HANDING_OVER", "UNSURE"):
+        monkeypatch.setattr(f"rowlock._pace.{name}", timedelta(0))
+
+
 @pytest.fixture
 async def dead(app: App, note: Task[..., Any]) -> list[int]:
     """Twelve dead letters, the oldest first."""

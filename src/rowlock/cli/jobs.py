@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -20,7 +20,7 @@ from rowlock._filter import Filter
 from rowlock._job import Job, Status
 from rowlock._operations import CUT, error_of
 from rowlock.cli import colour, completion
-from rowlock.cli.database import opened
+from rowlock.cli.database import now_of, opened
 from rowlock.cli.dead import dead
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import (
@@ -107,13 +107,14 @@ def list_(
         if follow:
             _follow(app, where, output, limit)
         page = app.list_sync(where, after=after, limit=limit)
+        now = now_of(app)
         hint = None if page.jobs else _hint(app, where)
     if page.is_cut:
         click.echo(CUT, err=True)
     if hint is not None:
         click.echo(hint, err=True)
     if not output.prints(page, page.jobs):
-        _print_page(page, datetime.now(UTC))
+        _print_page(page, now)
 
 
 @jobs.command(
@@ -132,8 +133,9 @@ def show(job_id: int, output: Output, *, place: Place) -> None:
     """
     with opened(place) as app:
         job = app.get_sync(job_id)
+        now = now_of(app)
     if not output.prints(job):
-        for line in tell(job, datetime.now(UTC)):
+        for line in tell(job, now):
             click.echo(line)
 
 
@@ -177,7 +179,8 @@ def _follow(app: App, where: Filter, output: Output, limit: int) -> NoReturn:
         changed = sorted([*changed, *more], key=lambda job: job.id)
         fitting, marks = found, {job.id: _mark(job) for job in newest}
         if changed and not output.prints(changed, changed):
-            rows = [_row(job, datetime.now(UTC)) for job in changed]
+            now = now_of(app)
+            rows = [_row(job, now) for job in changed]
             print_table(COLUMNS, rows, titled=not is_titled)
             is_titled = True
         time.sleep(FOLLOW_PAUSE_S)

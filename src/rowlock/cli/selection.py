@@ -21,7 +21,14 @@ from rowlock._operations import CUT
 from rowlock.cli import colour
 from rowlock.cli.filtering import FILTER_OPTIONS
 from rowlock.cli.parameters import read_ids
-from rowlock.cli.table import Cell, Column, print_table
+from rowlock.cli.table import (
+    Cell,
+    Column,
+    cut,
+    print_table,
+    printable,
+    terminal_width,
+)
 
 if TYPE_CHECKING:
     from rowlock._answers import Preview
@@ -165,7 +172,7 @@ def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
     found = app.preview_sync(verb.is_, selection.of(verb))
     if not found.count:
         return True  # which says of each id why not, and of a filter that none fits
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         msg = (
             f"This would {verb.name} {_jobs(found.count)}, and there is nobody to ask:"
             " add --yes to do it, or --dry-run to look at them."
@@ -173,7 +180,10 @@ def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
         raise UsageError(msg)
     for jobs, *what in _rows(found):
         told = "  ".join(cell.text if isinstance(cell, Cell) else cell for cell in what)
-        click.echo(f"  {jobs} {told}".rstrip(), err=True)
+        # An error's text is whoever's: it must not overwrite the question.
+        line = printable(f"  {jobs} {told}".rstrip())
+        width = terminal_width()
+        click.echo(line if width is None else cut(line, width), err=True)
     if found.is_cut:
         click.echo(CUT, err=True)
     asked = f"{verb.name.capitalize()} {_jobs(found.count)}{_part(found)}?"

@@ -14,7 +14,6 @@ from rowlock._app import App
 from rowlock._dead_letters import ReplayState
 from rowlock._durations import relative, span
 from rowlock._job import JSON
-from rowlock._register import task_infos
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -149,6 +148,7 @@ def _rules(app: App) -> dict[str, ReplayState]:
 
 
 def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known]:
+    from rowlock._register import task_infos
 
     due: Counter[str] = Counter()
     for each in stats.tasks:

@@ -17,7 +17,7 @@ from rowlock._errors import UsageError
 from rowlock._job import Status
 from rowlock._operations import CUT
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from rowlock._pace import step_of
+from rowlock._pace import Pace, step_of
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -71,7 +71,7 @@ def cancel(selection: Selection, output: Output, place: Place) -> int:
     Cancel jobs: pending ones at once, running ones as soon as their handler stops.
 
     Which ones is said by ids or by a filter; by a filter it asks first. Exit code 0
-    where all were cancelled, 3 where none was found, else 1.
+    where all were cancelled, 3 where none of the ids was found, else 1.
     """
     return _act(CANCEL, selection, App.cancel_sync, output, place)
 
@@ -121,7 +121,7 @@ def replay(
     Which ones is said by ids or by a filter; by a filter it asks first. With --rate or
     --spread they are due one after the other, the oldest first; this command is done
     at once. Stopped half way, it goes on where it is started again. Exit code 0 where
-    all were replayed, 3 where none was found, else 1.
+    all were replayed, 3 where none of the ids was found, else 1.
     """
     if rate is not None and spread is not None:
         msg = "Say either --rate or --spread, not both."
@@ -133,7 +133,7 @@ def replay(
         )
 
     def plan(count: int) -> str | None:
-        last = delay + max(count - 1, 0) * step_of(rate, spread, count)
+        last = Pace(count, step_of(rate, spread, count), delay).last
         if not last:
             return None
         return f"The last of them is due in {span(last.total_seconds())}."
@@ -153,8 +153,8 @@ def run(selection: Selection, output: Output, place: Place) -> int:
     Make pending jobs due now, whatever delay or backoff they wait for.
 
     Which ones is said by ids or by a filter; by a filter it asks first. A worker runs
-    them, not this command. Exit code 0 where all are due, 3 where none was found,
-    else 1.
+    them, not this command. Exit code 0 where all are due, 3 where none of the ids was
+    found, else 1.
     """
 
     def call(app: App, where: Where) -> Answers:
@@ -197,7 +197,7 @@ def move(
     Give pending jobs another queue, another priority, or another time to be due.
 
     Which ones is said by ids or by a filter; by a filter it asks first. Exit code 0
-    where all were moved, 3 where none was found, else 1.
+    where all were moved, 3 where none of the ids was found, else 1.
     """
     if to_queue is None and to_priority is None and delay is None:
         msg = "Say where to: --to-queue, --to-priority or --delay."
@@ -221,8 +221,8 @@ def delete(selection: Selection, output: Output, place: Place) -> int:
     Remove finished jobs for good, with all that they tell.
 
     Which ones is said by ids or by a filter; it asks first. Pending and running jobs
-    stay: cancel them before. Exit code 0 where all were deleted, 3 where none was
-    found, else 1.
+    stay: cancel them before. Exit code 0 where all were deleted, 3 where none of the
+    ids was found, else 1.
     """
     return _act(DELETE, selection, App.delete_sync, output, place)
 
@@ -240,8 +240,9 @@ def _act(
     with opened(place) as app:
         if selection.dry_run:
             found = app.preview_sync(verb.is_, where)
+            planned = plan(found.count)
             print_preview(found, verb, output)
-            _say(plan(found.count))
+            _say(planned)
             return DONE
         if not is_agreed(app, verb, selection):
             click.echo("Nothing was done.", err=True)

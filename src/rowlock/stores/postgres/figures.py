@@ -10,6 +10,8 @@ from rowlock._figures import AHEAD_COUNTED, Place
 from rowlock.stores.postgres import rows
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rowlock.stores.postgres.database import Database
     from rowlock.stores.postgres.sessions import Session
 
@@ -20,9 +22,19 @@ class PostgresFigures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def now(self) -> datetime:
+        """Tell the server's time; see `Figures.now`."""
+        return await self._database.read(_now)
+
     async def place(self, job_id: int, *, tasks: Collection[str]) -> Place | None:
         """Tell where a job stands; see `Figures.place`."""
         return await self._database.read(partial(_place, job_id=job_id, tasks=tasks))
+
+
+async def _now(session: Session) -> datetime:
+    ((now,),) = await session.run("now")
+    told: datetime = now
+    return told
 
 
 async def _place(

@@ -12,15 +12,22 @@ from rowlock.stores.sqlite.statements import SQL
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection
+    from datetime import datetime
 
+    from rowlock._clock import Clock
     from rowlock.stores.sqlite.database import Database
 
 
 class SQLiteFigures:
     """A `Figures` for one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
+
+    async def now(self) -> datetime:
+        """Tell the time of this machine, as all who use the file do."""
+        return self._clock.now()
 
     async def place(self, job_id: int, *, tasks: Collection[str]) -> Place | None:
         """Tell where a job stands; see `Figures.place`."""
