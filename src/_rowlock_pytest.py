@@ -7,7 +7,8 @@ nothing to do with Rowlock, and a module of the package would load the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -28,6 +29,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         " in which each test gets a schema of its own",
         default="sqlite://",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Fail a test that has dropped an `assert_enqueued` without `await`."""
+    yield
+    _refuse_dropped()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    """Do so for a fixture, and for what the test itself was still holding."""
+    yield
+    _refuse_dropped()
 
 
 @pytest.fixture
@@ -84,6 +99,16 @@ def rowlock_inline(rowlock_app: App) -> Iterator[App]:
 
     with inline(rowlock_app) as app:
         yield app
+
+
+def _refuse_dropped() -> None:
+    # What isn't loaded has dropped nothing.
+    if (module := sys.modules.get("rowlock.testing._dropped")) is None:
+        return
+    try:
+        module.refuse_dropped()
+    except AssertionError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 def _find_app(config: pytest.Config) -> App:

@@ -102,7 +102,7 @@ async def _serve(register: Register, settings: Settings) -> int:
     app = App(
         settings.url, lease=settings.lease, safety_interval=settings.safety_interval
     )
-    app._store = cast("Store", RecordedStore(app._store, journal))
+    app._access.store = cast("Store", RecordedStore(app._store, journal))
     app.listen(lambda event: journal.record(event.name, **asdict(event)))
     register(app, journal)
     worker = app.worker(

@@ -6,6 +6,8 @@ Everything public is named here, and nothing else is.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rowlock._answers import (
     Answer,
     Answers,
@@ -24,6 +26,7 @@ from rowlock._answers import (
 from rowlock._app import App
 from rowlock._attempt import Attempt, current_attempt
 from rowlock._cancelled import Cancelled
+from rowlock._choice import Where
 from rowlock._dead_letters import DeadGroup
 from rowlock._doctor import Finding
 from rowlock._errors import (
@@ -43,11 +46,14 @@ from rowlock._errors import (
     UsageError,
     WrongConnection,
 )
-from rowlock._filter import Between, Filter
-from rowlock._job import Job, NewJob, Status
-from rowlock._retry import Backoff
+from rowlock._filter import Between, BetweenLike, Filter
+from rowlock._job import Job, NewJob, Status, StatusLike
+from rowlock._retry import Backoff, BackoffLike
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
 from rowlock._task import KeyedTask, Task
+
+if TYPE_CHECKING:
+    from rowlock._worker.worker import Worker
 
 __all__ = [
     "Answer",
@@ -55,7 +61,9 @@ __all__ = [
     "App",
     "Attempt",
     "Backoff",
+    "BackoffLike",
     "Between",
+    "BetweenLike",
     "Cancelled",
     "ClaimLost",
     "ConfigError",
@@ -84,6 +92,7 @@ __all__ = [
     "Snooze",
     "Stats",
     "Status",
+    "StatusLike",
     "StoreError",
     "StoreUnavailable",
     "Task",
@@ -92,7 +101,9 @@ __all__ = [
     "TaskStats",
     "Unrecoverable",
     "UsageError",
+    "Where",
     "Why",
+    "Worker",
     "WorkerInfo",
     "WrongConnection",
     "current_attempt",
@@ -102,7 +113,19 @@ __version__ = "0.1.0"
 
 # A traceback names what users import, not the module that happens to hold it. Errors
 # only: type hints of a dataclass are resolved in the module it says it is of.
-for _public in [globals()[name] for name in __all__]:
+for _public in tuple(globals().values()):
     if isinstance(_public, type) and issubclass(_public, Exception):
         _public.__module__ = __name__
 del _public
+
+
+if not TYPE_CHECKING:  # or each name would be one, to type checkers
+    # Whoever names the class in an annotation has a worker in their program; the others
+    # would pay half an import for a name that they never write.
+    def __getattr__(name: str) -> object:
+        if name == "Worker":
+            from rowlock._worker.worker import Worker  # noqa: PLC0415 - see above
+
+            return Worker
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)

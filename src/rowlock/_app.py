@@ -7,13 +7,14 @@ An app connects at its first call and can be used from any thread and any loop.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from rowlock import stores
+from rowlock._access import Access
 from rowlock._answers import Retention
-from rowlock._awaited import Call, mark_coroutine_function
+from rowlock._awaited import awaited
 from rowlock._clock import Clock, SystemClock
 from rowlock._dead_letters import ReplayRule
 from rowlock._durations import to_delay
@@ -34,19 +35,17 @@ from rowlock._payload import MAX_PAYLOAD
 from rowlock._reading import Reading
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
-from rowlock._task import Door, KeyedTask, Task
+from rowlock._task import Door, Task
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rowlock._store import Store
     from rowlock._worker.worker import Worker
 
 DEFAULT_URL = "sqlite:///rowlock.db"
 DEFAULT_LEASE = 300.0
 DEFAULT_TIMEOUT = 900.0
 DEFAULT_SAFETY_INTERVAL = 30.0
-
 
 Inline: TypeAlias = Callable[[Sequence[NewJob], Sequence[int | None]], Awaitable[None]]
 
@@ -61,11 +60,14 @@ class App(Registry, Reading, Operations, Pauses):
     looks for due jobs though nothing has woken it. `version` is that of your code, for
     operators: it stands in each error that a worker records.
 
+    `with app:` and `async with app:` open it and close it at their end, in synchronous
+    code and on a loop; one that is dropped unclosed lets go of what it had by itself.
+
     Raises:
         ConfigError: the URL has a scheme that no store serves.
 
-        >>> app = App("sqlite://")
-        >>> app.url
+        >>> with App("sqlite://") as app:
+        ...     app.url
         'sqlite:///:memory:'
     """
 
@@ -98,26 +100,13 @@ class App(Registry, Reading, Operations, Pauses):
         self.tasks: dict[str, Task[..., Any]] = {}
         self._replay_rules: dict[str, ReplayRule] = {}
         self._extensions = Extensions()
-        self._clock: Clock = clock or SystemClock()
+        clock = clock or SystemClock()
         # An empty URL is no unset one: it would have the jobs go elsewhere unseen.
-        self._connect(default_url() if url is None else url)
+        store = stores.connect(default_url() if url is None else url, clock=clock)
+        self._access = Access(store, clock, self.tasks, self.max_payload)
         # What `rowlock.testing.inline` does with jobs that were enqueued.
         self._inline: Inline | None = None
         self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
-
-    def _connect(self, url: str) -> None:
-        from rowlock._register import Register
-        from rowlock._sync import Portal
-
-        self._store: Store = stores.connect(url, clock=self._clock)
-        self._portal = Portal()
-        self._register = Register(
-            self._store, self.tasks, self.max_payload, self._clock
-        )
-        # Not when they are defined: the mark of Python 3.11 is asyncio's.
-        mark_coroutine_function(App.enqueue_many)
-        mark_coroutine_function(KeyedTask.enqueue)
-        mark_coroutine_function(Task.enqueue)
 
     def __repr__(self) -> str:
         return f"<App {self.url}>"
@@ -212,9 +201,10 @@ class App(Registry, Reading, Operations, Pauses):
 
     # Enqueueing
 
-    def enqueue_many(
+    @awaited("app")
+    async def enqueue_many(
         self, jobs: Iterable[NewJob], *, connection: object | None = None
-    ) -> Coroutine[Any, Any, list[int | None]]:
+    ) -> list[int | None]:
         """
         Enqueue all of these jobs, or none, in one transaction.
 
@@ -228,11 +218,6 @@ class App(Registry, Reading, Operations, Pauses):
             >>> asyncio.run(app.enqueue_many(greet.job(name=n) for n in ("Ada", "Bo")))
             [1, 2]
         """
-        return Call(self._enqueue_many(jobs, connection), "app.enqueue_many")
-
-    async def _enqueue_many(
-        self, jobs: Iterable[NewJob], connection: object | None
-    ) -> list[int | None]:
         return await self._enqueue_jobs(check_jobs(jobs, "enqueue_many"), connection)
 
     def enqueue_many_sync(
@@ -258,7 +243,7 @@ class App(Registry, Reading, Operations, Pauses):
             ids = await self._store.enqueue(jobs)
         else:
             ids = await self._store.lent.enqueue(jobs, connection)
-        self._register.nudge()
+        self._access.register.nudge()
         told = self._told(jobs, ids)
         # On a lent connection the jobs may not be there before the caller's commit.
         if self._inline is not None and connection is None:
@@ -281,6 +266,7 @@ class App(Registry, Reading, Operations, Pauses):
 
     # Living
 
+    @awaited("app")
     async def open(self) -> None:
         """
         Connect now instead of at the first call; a second time does nothing.
@@ -288,8 +274,7 @@ class App(Registry, Reading, Operations, Pauses):
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").open())
         """
-        await self._store.open()
-        self._register.nudge()
+        await self._access.open()
 
     def open_sync(self) -> None:
         """
@@ -299,6 +284,7 @@ class App(Registry, Reading, Operations, Pauses):
         """
         self._portal.run(self.open(), "app.open")
 
+    @awaited("app")
     async def close(self) -> None:
         """
         Let go of every connection; the next call connects again.
@@ -306,8 +292,7 @@ class App(Registry, Reading, Operations, Pauses):
             >>> import asyncio
             >>> asyncio.run(App("sqlite://").close())
         """
-        self._register.forget()
-        await self._store.close()
+        await self._access.close()
 
     def close_sync(self) -> None:
         """
@@ -317,6 +302,21 @@ class App(Registry, Reading, Operations, Pauses):
         """
         self._portal.run(self.close(), "app.close")
         self._portal.close()
+
+    def __enter__(self) -> Self:
+        from rowlock._sync import refuse_with_on_a_loop
+
+        refuse_with_on_a_loop("app")
+        self.open_sync()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close_sync()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -359,7 +359,7 @@ class App(Registry, Reading, Operations, Pauses):
         settings = Settings(
             store=self._store,
             extensions=self._extensions,
-            clock=self._clock,
+            clock=self._access.clock,
             tasks=self.tasks,
             queues=None if queues is None else check_names(queues, "queues="),
             concurrency=check_count(concurrency, "concurrency="),

@@ -13,6 +13,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from rowlock._awaited import awaited
 from rowlock._cancelled import Cancelled
 from rowlock._errors import ClaimLost, UsageError
 from rowlock._job import ClaimKey, NewJob, check_jobs
@@ -102,6 +103,7 @@ class Attempt:
         """
         return self._state
 
+    @awaited("attempt")
     async def checkpoint(self, data: object) -> None:
         """
         Save how far the job has come; its next attempt finds it in `.state`.

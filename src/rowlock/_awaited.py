@@ -7,14 +7,21 @@ of it, in words that name no task. Here the call itself notices, and says what t
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+DROPPED = (
+    "%(call)s(...) was called without await at %(place)s: nothing was done. Write"
+    " `await %(call)s(...)`, or %(call)s_sync(...) in synchronous code."
+)
 
 logger = logging.getLogger("rowlock")
 
@@ -74,14 +81,40 @@ class Call(Coroutine[Any, Any, T]):
         if getattr(self, "_is_used", True):
             return
         self.close()  # or Python complains of the inner one, too
-        logger.error(
-            "%s(...) was called without await at %s: nothing was enqueued. Write"
-            " `await %s(...)`, or %s_sync(...) in synchronous code.",
-            self.__name__,
-            self._place,
-            self.__name__,
-            self.__name__,
-        )
+        self._tell_dropped({"call": self.__name__, "place": self._place})
+
+    def _tell_dropped(self, told: Mapping[str, str]) -> None:
+        logger.error(DROPPED, told)
+
+
+def awaited(
+    owner: str,
+) -> Callable[
+    [Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]
+]:
+    """
+    Have the calls of a method notice that nobody awaits them.
+
+    `owner` is what it is called on, as its user calls that: `app`; in `{.name}` it is
+    the object's own name.
+    """
+
+    def decorate(
+        function: Callable[P, Coroutine[Any, Any, T]],
+    ) -> Callable[P, Coroutine[Any, Any, T]]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+            name = f"{owner.format(*args[:1])}.{function.__name__}"
+            return Call(function(*args, **kwargs), name)
+
+        mark_coroutine_function(call)
+        return call
+
+    return decorate
+
+
+# Python 3.11 keeps the mark in asyncio, which `import rowlock` goes without.
+_unmarked: list[Callable[..., object]] = []
 
 
 def mark_coroutine_function(function: Callable[..., object]) -> None:
@@ -94,7 +127,17 @@ def mark_coroutine_function(function: Callable[..., object]) -> None:
     if sys.version_info >= (3, 12):
         inspect.markcoroutinefunction(function)
     else:
-        import asyncio
+        _unmarked.append(function)
 
-        mark = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined] # noqa: SLF001 - as 3.12 does
+
+def mark_by_asyncio() -> None:
+    """Mark what was to be marked before asyncio was there; since 3.12 nothing is."""
+    if not _unmarked:
+        return
+    import asyncio
+
+    mark = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined] # noqa: SLF001 - as 3.12 does
+    for function in _unmarked:
         function._is_coroutine = mark  # type: ignore[attr-defined]  # noqa: SLF001
+    # Now, as another thread may be about it, too: whoever comes has nothing to do.
+    _unmarked.clear()

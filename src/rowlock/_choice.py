@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rowlock._store import Store
 
 Where: TypeAlias = int | Iterable[int] | Filter
+"""Which jobs an operator's verb means: an id, ids, or a `Filter`."""
 
 # How many ids one read gives; no job is read for it.
 LARGEST_SEARCH = 20_000

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from rowlock._events import Event
 
 Listener: TypeAlias = "Callable[[Event], None]"
+"""What `app.listen` takes."""
+
 Around: TypeAlias = Callable[[Attempt], AbstractAsyncContextManager[object]]
+"""What `app.around` takes."""
+
 Follower: TypeAlias = Callable[[Ending], Iterable[NewJob]]
+"""What `app.follow` takes."""
 
 T = TypeVar("T")
 

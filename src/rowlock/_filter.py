@@ -37,6 +37,7 @@ class Between(NamedTuple):
 ANY = Between(None, None)
 
 BetweenLike: TypeAlias = "int | str | tuple[int | None, int | None]"
+"""What `priority=` and `attempts=` take: a number, a pair of bounds, or a text."""
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -41,6 +41,7 @@ class Status(StrEnum):
 StatusLike: TypeAlias = (
     Status | Literal["pending", "running", "succeeded", "failed", "cancelled"]
 )
+"""What `status=` takes: a `Status`, or its value as a text."""
 
 
 def check_status(value: object) -> Status:

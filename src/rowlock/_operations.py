@@ -13,7 +13,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from rowlock._access import Reaching
 from rowlock._answers import Answer, Answers, Preview, PreviewGroup
+from rowlock._awaited import awaited
 from rowlock._choice import Where, choose
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
@@ -27,8 +29,6 @@ from rowlock._pace import Pace, check_pace, step_of
 if TYPE_CHECKING:
     from rowlock._events import Event
     from rowlock._events.operators import JobsReplayed
-    from rowlock._store import Store
-    from rowlock._sync import Portal
 
 VerbName: TypeAlias = Literal["cancel", "replay", "move", "delete"]
 
@@ -50,13 +50,12 @@ class Step(NamedTuple):
     of: int
 
 
-class Operations:
+class Operations(Reaching):
     """The operators' verbs of an app."""
 
-    _store: Store
-    _portal: Portal
     _extensions: Extensions
 
+    @awaited("app")
     async def cancel(self, where: Where, *, by: str | None = None) -> Answers:
         """
         Cancel jobs: pending ones at once, running ones when their handler stops.
@@ -98,6 +97,7 @@ class Operations:
         """
         return self._portal.run(self.cancel(where, by=by), "app.cancel")
 
+    @awaited("app")
     async def replay(
         self,
         where: Where,
@@ -174,6 +174,7 @@ class Operations:
         )
         return self._portal.run(call, "app.replay")
 
+    @awaited("app")
     async def move(
         self,
         where: Where,
@@ -244,6 +245,7 @@ class Operations:
         call = self.move(where, queue=queue, priority=priority, delay=delay, by=by)
         return self._portal.run(call, "app.move")
 
+    @awaited("app")
     async def delete(self, where: Where, *, by: str | None = None) -> Answers:
         """
         Remove finished jobs for good, with all that they tell; answers as `cancel`.
@@ -281,6 +283,7 @@ class Operations:
         """
         return self._portal.run(self.delete(where, by=by), "app.delete")
 
+    @awaited("app")
     async def preview(self, verb: VerbName, where: Where) -> Preview:
         """
         Tell which jobs a verb would take, and change nothing.

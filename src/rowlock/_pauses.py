@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rowlock._access import Reaching
 from rowlock._answers import Pause
+from rowlock._awaited import awaited
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._extensions import Extensions
@@ -13,18 +15,13 @@ from rowlock._operator import who
 from rowlock._options import check_name
 from rowlock._task import KeyedTask, check_task
 
-if TYPE_CHECKING:
-    from rowlock._store import Store
-    from rowlock._sync import Portal
 
-
-class Pauses:
+class Pauses(Reaching):
     """The pauses of an app's queues and tasks."""
 
-    _store: Store
-    _portal: Portal
     _extensions: Extensions
 
+    @awaited("app")
     async def pause(
         self,
         *,
@@ -86,6 +83,7 @@ class Pauses:
         call = self.pause(queue=queue, task=task, for_=for_, reason=reason, by=by)
         self._portal.run(call, "app.pause")
 
+    @awaited("app")
     async def resume(
         self,
         *,

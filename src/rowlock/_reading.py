@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rowlock._access import Reaching
 from rowlock._answers import Page, Stats, Why
+from rowlock._awaited import awaited
 from rowlock._dead_letters import DeadGroup
 from rowlock._doctor import Finding
 from rowlock._durations import to_delay
@@ -17,20 +19,14 @@ from rowlock._job import Job, Status, check_id
 from rowlock._options import check_count, check_name
 from rowlock._task import KeyedTask, check_task
 
-if TYPE_CHECKING:
-    from rowlock._store import Store
-    from rowlock._sync import Portal
-
 # How often `wait` looks: soon at first, as most jobs are short, then seldom.
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
 
 
-class Reading:
+class Reading(Reaching):
     """The questions that an app answers."""
 
-    _store: Store
-    _portal: Portal
-
+    @awaited("app")
     async def get(self, job_id: int) -> Job:
         """
         Read one job.
@@ -64,6 +60,7 @@ class Reading:
         """
         return self._portal.run(self.get(job_id), "app.get")
 
+    @awaited("app")
     async def list(
         self, where: Filter | None = None, *, after: int | None = None, limit: int = 100
     ) -> Page:
@@ -95,6 +92,7 @@ class Reading:
         """
         return self._portal.run(self.list(where, after=after, limit=limit), "app.list")
 
+    @awaited("app")
     async def find(
         self, task: str | KeyedTask[..., Any], idempotency_key: str
     ) -> Job | None:
@@ -137,6 +135,7 @@ class Reading:
         """
         return self._portal.run(self.find(task, idempotency_key), "app.find")
 
+    @awaited("app")
     async def wait(self, job_id: int, timeout: float | timedelta) -> Job:
         """
         Wait until a job has finished, however it ended, and read it.
@@ -202,6 +201,7 @@ look at it again with app.get(1).
         """
         return self._portal.run(self.wait(job_id, timeout), "app.wait")
 
+    @awaited("app")
     async def dead(
         self,
         *,
@@ -243,6 +243,7 @@ look at it again with app.get(1).
         call = self.dead(task=task, queue=queue, limit=limit)
         return self._portal.run(call, "app.dead")
 
+    @awaited("app")
     async def stats(self) -> Stats:
         """
         Count jobs by queue and status, and name the live workers.
@@ -265,6 +266,7 @@ look at it again with app.get(1).
         """
         return self._portal.run(self.stats(), "app.stats")
 
+    @awaited("app")
     async def why(self, job_id: int) -> Why:
         """
         Tell in one sentence why a job isn't running, with a word for programs.
@@ -313,6 +315,7 @@ look at it again with app.get(1).
         """
         return self._portal.run(self.why(job_id), "app.why")
 
+    @awaited("app")
     async def doctor(self) -> Sequence[Finding]:
         """
         Look for what hurts the jobs; what is wrong comes first, what is well last.

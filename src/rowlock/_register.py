@@ -59,24 +59,28 @@ class Register:
         self._run += 1
         self._next = float("-inf")
 
-    def _start(self, run: int) -> None:
-        if run == self._run:
-            telling = asyncio.get_running_loop().create_task(self._tell())
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
-
-    async def _tell(self) -> None:
+    async def tell(self) -> bool:
+        """Tell of the tasks there are by now; False: the store was out of reach."""
+        infos = task_infos(self._tasks.values(), self._max_payload)
         try:
-            await self._store.register(
-                None, task_infos(self._tasks.values(), self._max_payload)
-            )
+            await self._store.register(None, infos)
         except (StoreUnavailable, OutcomeUnknown) as error:
             _not_told(error)
-            return
+            return False
         except StoreError as error:
             # A role that may enqueue and no more; it won't be granted more soon.
             _not_told(error)
-        self._next = self._monotonic() + PAUSE_S
+        return True
+
+    def _start(self, run: int) -> None:
+        if run == self._run:
+            telling = asyncio.get_running_loop().create_task(self._tell_for_long())
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
+
+    async def _tell_for_long(self) -> None:
+        if await self.tell():
+            self._next = self._monotonic() + PAUSE_S
 
 
 def task_infos(

@@ -214,6 +214,8 @@ class Backoff:
 
 
 BackoffLike: TypeAlias = Backoff | float | timedelta | Sequence[float | timedelta]
+"""What `backoff=` takes: a `Backoff`, one delay, or a list of delays."""
+
 BackoffRule: TypeAlias = Backoff | Callable[[int], float | timedelta]
 
 

@@ -11,6 +11,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -70,8 +71,14 @@ class Portal:
             loop, self._loop = self._loop, None
             thread, self._thread = self._thread, None
             if loop is not None:
-                loop.call_soon_threadsafe(loop.stop)
+                with suppress(RuntimeError):  # at exit the loop may be gone before
+                    loop.call_soon_threadsafe(loop.stop)
             return thread
+
+    def __del__(self) -> None:
+        # Of an app that is dropped unclosed. A store's own finalizer, no `__del__`,
+        # comes before: what it has closed on this loop is waited for by the loop.
+        self.close()
 
     def forget(self) -> None:
         """Begin without a loop; in a forked child the thread is its parent's."""
@@ -97,13 +104,22 @@ class Portal:
 
 def refuse_on_a_loop(name: str) -> None:
     """Refuse a synchronous call that would block a running loop."""
+    _refuse(f"{name}_sync()", f"await {name}(...)")
+
+
+def refuse_with_on_a_loop(name: str) -> None:
+    """Refuse a `with` that would block a running loop."""
+    _refuse(f"with {name}", f"async with {name}")
+
+
+def _refuse(written: str, instead: str) -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
     msg = (
-        f"{name}_sync() would block the event loop that runs in this thread:"
-        f" write `await {name}(...)`."
+        f"{written} would block the event loop that runs in this thread:"
+        f" write `{instead}`."
     )
     raise UsageError(msg)
 

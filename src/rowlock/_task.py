@@ -25,7 +25,7 @@ from typing import (
     overload,
 )
 
-from rowlock._awaited import Call
+from rowlock._awaited import awaited
 from rowlock._errors import DuplicateTask, InvalidTask, UsageError
 from rowlock._job import NewJob
 from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
@@ -168,9 +168,8 @@ class KeyedTask(Generic[P, R]):
             idempotency_key=job.idempotency_key,
         )
 
-    def enqueue(
-        self, *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, int | None]:
+    @awaited("{.name}")
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
         """
         Enqueue a job of this call; returns its id, None where it is a duplicate.
 
@@ -189,7 +188,7 @@ class KeyedTask(Generic[P, R]):
             >>> asyncio.run(greet.options(idempotency_key="Ada").enqueue(name="Ada"))
             1
         """
-        return Call(self._enqueue(*args, **kwargs), f"{self.name}.enqueue")
+        return await self._enqueue(*args, **kwargs)
 
     async def _enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int | None:
         job = self._make(*args, **kwargs)
@@ -226,7 +225,8 @@ class Task(KeyedTask[P, R]):
 
     # Without a key nothing is a duplicate: no index but that of keys refuses a job.
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, int]:
+    @awaited("{.name}")
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int:
         """
         Enqueue a job of this call; returns its id.
 
@@ -246,8 +246,7 @@ class Task(KeyedTask[P, R]):
             >>> asyncio.run(greet.enqueue(name="Ada"))
             1
         """
-        call = Call(self._enqueue(*args, **kwargs), f"{self.name}.enqueue")
-        return cast("Coroutine[Any, Any, int]", call)
+        return cast("int", await self._enqueue(*args, **kwargs))
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> int:
         """

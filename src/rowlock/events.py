@@ -8,7 +8,8 @@ What happens, one frozen dataclass an event: what `App.listen` tells, and logs s
     app.listen(count)
 
 `Ending` is what `App.follow` is given, and `AttemptFilter` names the attempt in the
-records that a handler logs.
+records that a handler logs. `Listener`, `Around` and `Follower` are what `listen`,
+`around` and `follow` take, for the annotations of whoever makes one.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ from rowlock._events.worker import (
     WorkerStarted,
     WorkerStopped,
 )
+from rowlock._extensions import Around, Follower, Listener
 from rowlock._job import Ending
 from rowlock._log import AttemptFilter
 
 __all__ = [
+    "Around",
     "AttemptEvent",
     "AttemptFailed",
     "AttemptFilter",
@@ -66,6 +69,7 @@ __all__ = [
     "ClaimRefused",
     "Ending",
     "Event",
+    "Follower",
     "JobCancelled",
     "JobDeadLettered",
     "JobDuplicate",
@@ -75,6 +79,7 @@ __all__ = [
     "JobsDeleted",
     "JobsMoved",
     "JobsReplayed",
+    "Listener",
     "OperatorEvent",
     "OutcomeDropped",
     "PauseBegan",

@@ -159,7 +159,7 @@ async def test_what_is_locked_delays_no_enqueue_and_is_told_later(
             async with asyncio.timeout(0.9):  # it would be a second
                 for _ in range(20):
                     await app.tasks["bill"].enqueue()
-            await eventually(lambda: not app._register._telling)
+            await eventually(lambda: not app._access.register._telling)
         assert told(url) == {}
 
         clock.advance(61)

@@ -1,4 +1,4 @@
-"""An enqueue that nobody awaits: told at once, and no hindrance where it is awaited."""
+"""A call that nobody awaits: told at once, and no hindrance where it is awaited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from rowlock import App, PayloadError
+from rowlock import App, PayloadError, current_attempt
+from rowlock.testing import drain_sync
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_a_dropped_enqueue_is_an_error_that_says_what_to_write(
     assert (record.name, record.levelno) == ("rowlock", logging.ERROR)
     assert record.getMessage() == (
         f"note.enqueue(...) was called without await at {__file__}:{line}: nothing was"
-        " enqueued. Write `await note.enqueue(...)`, or note.enqueue_sync(...) in"
+        " done. Write `await note.enqueue(...)`, or note.enqueue_sync(...) in"
         " synchronous code."
     )
     assert not app.list_sync().jobs
@@ -56,6 +57,60 @@ def test_so_is_one_with_options_and_one_of_many(
     told = [record.getMessage() for record in dropped(caplog)]
     assert told[0].startswith("note.enqueue(...) was called without await")
     assert "app.enqueue_many_sync(...) in synchronous code" in told[1]
+
+
+ASKED: dict[str, Callable[[App], Coroutine[Any, Any, object]]] = {
+    "get": lambda app: app.get(17),
+    "list": lambda app: app.list(),
+    "find": lambda app: app.find("note", "K"),
+    "wait": lambda app: app.wait(17, 1),
+    "why": lambda app: app.why(17),
+    "dead": lambda app: app.dead(),
+    "stats": lambda app: app.stats(),
+    "doctor": lambda app: app.doctor(),
+    "cancel": lambda app: app.cancel(17),
+    "replay": lambda app: app.replay(17),
+    "move": lambda app: app.move(17, priority=1),
+    "delete": lambda app: app.delete(17),
+    "preview": lambda app: app.preview("cancel", 17),
+    "pause": lambda app: app.pause(queue="mail"),
+    "resume": lambda app: app.resume(queue="mail"),
+    "open": lambda app: app.open(),
+    "close": lambda app: app.close(),
+    "enqueue_many": lambda app: app.enqueue_many([]),
+}
+
+
+def test_every_call_of_an_app_is_named_here() -> None:
+    twins = {name for name in dir(App) if name.endswith("_sync")}
+
+    assert {name for name in twins if name[0] != "_"} == {f"{n}_sync" for n in ASKED}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_so_is_every_call_of_an_app(
+    app: App, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    call = ASKED[name](app)
+    assert inspect.iscoroutinefunction(getattr(App, name)) or sys.version_info < (3, 12)
+    assert asyncio.iscoroutinefunction(getattr(app, name))
+    del call
+
+    (record,) = dropped(caplog)
+    assert record.getMessage().startswith(f"app.{name}(...) was called without await")
+    assert __file__ in record.getMessage()
+
+
+def test_so_is_a_checkpoint(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    @app.task
+    async def copy() -> None:
+        current_attempt().checkpoint(1)  # type: ignore[unused-coroutine]  # the trap
+
+    copy.enqueue_sync()
+    drain_sync(app)
+
+    (record,) = dropped(caplog)
+    assert "attempt.checkpoint_sync(...) in synchronous code" in record.getMessage()
 
 
 AWAITED: dict[str, Callable[[Coroutine[Any, Any, object]], Coroutine[Any, Any, Any]]]

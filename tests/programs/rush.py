@@ -48,7 +48,9 @@ def watch_writes(journal: Journal, seen: Counter[str]) -> Callable[[str], None]:
 
 def register(app: App, journal: Journal) -> None:
     seen: Counter[str] = Counter()
-    app._store = SQLiteStore(read_url(app.url), trace=watch_writes(journal, seen))
+    app._access.store = SQLiteStore(
+        read_url(app.url), trace=watch_writes(journal, seen)
+    )
 
     @app.task
     async def step() -> None: ...

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from rowlock import App, ConfigError, UsageError
-from rowlock.testing import FakeClock, drain_sync, fresh_database, inline, isolated
+from rowlock import App, ConfigError, UsageError, _register
+from rowlock.testing import (
+    FakeClock,
+    drain,
+    drain_sync,
+    fresh_database,
+    inline,
+    isolated,
+)
 from tests.eventually import eventually
 
 CONNECTIONS = """
@@ -43,7 +51,8 @@ def fresh_url(request: pytest.FixtureRequest) -> str:
 def state_of(app: App) -> list[object]:
     extensions = app._extensions
     return [
-        *(app._store, app._clock, app._portal, app._inline, app.tasks, dict(app.tasks)),
+        *(app._access, app._store, app._portal, app._access.clock, app._inline),
+        *(app.tasks, dict(app.tasks), app._replay_rules, dict(app._replay_rules)),
         *(extensions, [*extensions._listeners], [*extensions._arounds]),
         *([*extensions._followers], app.url),
     ]
@@ -54,6 +63,7 @@ def misuse(app: App) -> None:
     app.listen(lambda _: None)
     app.around(lambda _: nullcontext())
     app.follow(lambda _: [])
+    app.replay_when("greet", lambda: True)
     app.task(name="test's own")(lambda: None)
     inline(app).__enter__()
 
@@ -139,4 +149,75 @@ def schemas(own: psycopg.Connection[tuple[object, ...]]) -> list[object]:
 )
 def test_nothing_that_may_be_somebodys_is_cleaned(url: str) -> None:
     with pytest.raises(ConfigError), fresh_database(url):
+        pass
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+async def test_nothing_of_a_test_reaches_the_real_store(
+    shop: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(_register, "SETTLE_S", 0.0)
+    await shop.open()
+    production = [tmp_path / "production.db", tmp_path / "production.db-wal"]
+    await eventually(lambda: tasks_in(production[0]) == {"greet"})
+    before = [path.read_bytes() for path in production]
+    # As where the test is the first to use it: what would tell of its tasks is due.
+    shop._access.register.forget()
+
+    file = tmp_path / "test.db"
+    url = "sqlite://" if place == "memory" else f"sqlite:///{file}"
+    async with isolated(shop, url, clock=FakeClock()) as app:
+        app.task(name="test's own")(lambda: None)
+        await app.tasks["greet"].enqueue("Ada")
+        await app.pause(queue="mail")
+        await asyncio.to_thread(app.tasks["greet"].enqueue_sync, "Bo")
+        await drain(app, advance=7200)
+        async with app.worker():
+            await app.wait(await app.tasks["greet"].enqueue("Cy"), 10)
+        if place == "file":
+            await eventually(lambda: tasks_in(file) == {"greet", "test's own"})
+        await asyncio.sleep(0.2)  # for what must not happen
+
+    assert [path.read_bytes() for path in production] == before
+    await shop.close()
+
+
+def tasks_in(file: Path) -> set[str]:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as own:
+        return {name for (name,) in own.execute("SELECT name FROM rowlock_tasks")}
+
+
+def test_sqls_enqueue_knows_the_defaults_of_the_tasks(
+    shop: App, postgres_url: str
+) -> None:
+    shop.task(name="mail", queue="letters", priority=4)(lambda: None)
+
+    with fresh_database(postgres_url) as url, isolated(shop, url) as app:
+        schema = url.rpartition("schema=")[2]
+        with psycopg.connect(postgres_url, autocommit=True) as own:
+            row = own.execute(f"SELECT {schema}.enqueue('mail')".encode()).fetchone()
+        assert row is not None
+        job = app.get_sync(row[0])
+
+    assert (job.queue, job.priority) == ("letters", 4)
+
+
+def test_an_app_stays_where_it_was_if_the_database_cannot_be_had(
+    shop: App, tmp_path: Path
+) -> None:
+    before = state_of(shop)
+    threads = set(threading.enumerate())
+
+    with (
+        pytest.raises(ConfigError),
+        isolated(shop, f"sqlite:///{tmp_path / 'no' / 'such.db'}"),
+    ):
+        pass
+
+    assert state_of(shop) == before
+    assert set(threading.enumerate()) <= threads
+
+
+async def test_on_a_loop_with_is_refused_with_what_to_write(shop: App) -> None:
+    with pytest.raises(UsageError, match="write `async with isolated`"), isolated(shop):
         pass

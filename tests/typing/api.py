@@ -20,6 +20,8 @@ from rowlock import (
     App,
     Attempt,
     Backoff,
+    BackoffLike,
+    BetweenLike,
     DeadGroup,
     Filter,
     Finding,
@@ -34,11 +36,22 @@ from rowlock import (
     Snooze,
     Stats,
     Status,
+    StatusLike,
     Task,
     Unrecoverable,
+    Where,
+    Worker,
     current_attempt,
 )
-from rowlock.events import AttemptFailed, Ending, Event, JobEnqueued
+from rowlock.events import (
+    Around,
+    AttemptFailed,
+    Ending,
+    Event,
+    Follower,
+    JobEnqueued,
+    Listener,
+)
 from rowlock.testing import (
     Drained,
     FakeClock,
@@ -154,6 +167,9 @@ async def an_enqueue_is_a_coroutine_like_any_other() -> None:
 
     greet.enqueue("Ada")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
     app.enqueue_many([])  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    app.cancel(17)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    assert_enqueued(app, greet)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    drain(app)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 async def wrong_arguments_are_refused() -> None:
@@ -316,7 +332,25 @@ def an_app_is_extended_in_three_ways() -> None:
     app.follow(hear)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+def what_users_write_can_be_imported(
+    where: Where, status: StatusLike, number: BetweenLike, backoff: BackoffLike
+) -> tuple[Listener, Around, Follower]:
+    app.task(backoff=backoff)
+    app.cancel_sync(where)
+    app.list_sync(Filter(status=status, attempts=number))
+    with app as opened:
+        assert_type(opened, App)
+    return hear, traced, followed
+
+
+async def a_worker_has_a_type(worker: Worker) -> None:
+    async with worker as running:
+        assert_type(running, Worker)
+        running.stop()
+
+
 async def a_worker_runs_inside_a_program() -> None:
+    assert_type(app.worker(), Worker)
     async with app, app.worker(concurrency=5, queues=["mail"], lease=30):
         await greet.enqueue("Ada")
 

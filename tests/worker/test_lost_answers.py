@@ -34,7 +34,7 @@ class Flaky:
         self._store = app._store
         self.to_lose: Counter[str] = Counter()
         self.refused: set[int] = set()
-        app._store = cast("Store", self)
+        app._access.store = cast("Store", self)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)

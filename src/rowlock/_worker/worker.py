@@ -56,7 +56,22 @@ SETTLE_S = 2.0
 
 
 class Worker:
-    """One worker; make it with `App.worker`."""
+    """
+    A worker inside this process; make one with `App.worker`.
+
+    It runs jobs for the length of `async with`, once. `stop` begins its shutdown
+    sooner, from its own loop, and `id` is what the rows name it by.
+
+        >>> import asyncio
+        >>> from rowlock import App, Worker
+        >>> app = App("sqlite://")
+        >>> @app.task
+        ... def greet(name: str) -> None: ...
+        >>> async def work(worker: Worker) -> None:
+        ...     async with worker:
+        ...         await app.wait(await greet.enqueue("Ada"), timeout=10)
+        >>> asyncio.run(work(app.worker()))
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.id: str = settings.worker

@@ -17,6 +17,7 @@ from rowlock._options import check_count
 from rowlock._store import Demand
 from rowlock.testing._bench import Bench, Ran, bench, raise_failure
 from rowlock.testing._clock import FakeClock
+from rowlock.testing._dropped import owed
 
 if TYPE_CHECKING:
     from rowlock._app import App
@@ -75,6 +76,7 @@ class Drained:
         return sum(r.status is status for r in self.ran)
 
 
+@owed
 async def drain(
     app: App,
     *,
@@ -126,7 +128,7 @@ async def drain(
     async with bench(app, queues) as made:
         await made.upkeep.recover()
         await made.upkeep.expire()
-        until = app._clock.now() + time_left
+        until = app._access.clock.now() + time_left
         while (claim := await _next(made, clock, until)) is not None:
             if len(ran) == limit:
                 await _give_back(made, claim)
@@ -167,7 +169,7 @@ def drain_sync(
 
 
 def _clock_of(app: App, advance: timedelta) -> FakeClock | None:
-    clock = app._clock
+    clock = app._access.clock
     if isinstance(clock, FakeClock):
         return clock
     if advance:

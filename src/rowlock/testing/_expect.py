@@ -14,6 +14,7 @@ from rowlock._errors import PayloadError, UsageError
 from rowlock._filter import Filter
 from rowlock._job import Job, Status, StatusLike, check_status
 from rowlock._task import KeyedTask, check_task
+from rowlock.testing._dropped import Owed
 
 if TYPE_CHECKING:
     from rowlock._app import App
@@ -50,7 +51,8 @@ def assert_enqueued(
     `args` is a subset of its arguments, compared as the handler would get them; of a
     mapping in it a subset counts, too. `delay` is how long after its enqueueing it is
     due. At least one job has to fit, or exactly `count`; oldest first. `within` waits
-    so long for what others enqueue, in seconds or as a `timedelta`.
+    so long for what others enqueue, in seconds or as a `timedelta`. Await it: a call
+    that is dropped looks at nothing, and fails the test at its end.
 
     Raises:
         AssertionError: it says what was enqueued instead, and what is nearest.
@@ -68,7 +70,8 @@ def assert_enqueued(
     """
     __tracebackhide__ = True
     _refuse_off_loop("assert_enqueued")
-    return _found(_Expectation(app, task, expected), _check_count(count), within)
+    call = _found(_Expectation(app, task, expected), _check_count(count), within)
+    return Owed(call, "assert_enqueued")
 
 
 def assert_enqueued_sync(
@@ -121,7 +124,8 @@ def refute_enqueued(
     """
     __tracebackhide__ = True
     _refuse_off_loop("refute_enqueued")
-    return _not_found(_Expectation(app, task, expected), within)
+    call = _not_found(_Expectation(app, task, expected), within)
+    return Owed(call, "refute_enqueued")
 
 
 def refute_enqueued_sync(

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from rowlock import stores
+from rowlock._access import Access
 from rowlock._clock import Clock, SystemClock
 from rowlock._errors import ConfigError
-from rowlock._sync import Portal, refuse_on_a_loop
+from rowlock._sync import Portal, refuse_with_on_a_loop
+from rowlock.testing._dropped import refuse_dropped
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from rowlock._app import App
 
 _JOINING_S = 5.0
+_IN_MEMORY = ("sqlite://", "sqlite:///:memory:")
 
 
 @contextmanager
@@ -38,7 +41,7 @@ def fresh_database(url: str = "sqlite://") -> Iterator[str]:
         'sqlite://'
     """
     if url.startswith("sqlite:"):
-        if url not in ("sqlite://", "sqlite:///:memory:"):
+        if url not in _IN_MEMORY:
             msg = (
                 f"fresh_database() cleans up after a test, and {url!r} may be"
                 " somebody's file: say sqlite://, or hand isolated() one in tmp_path."
@@ -68,9 +71,13 @@ def isolated(
 
     It works for an app that your modules have imported already: its tasks enqueue
     there, too. `clock` is the machine's own unless said. At the end everything is put
-    back: the store it had, its clock, and its tasks, listeners, arounds and followers
-    as they were; connections and threads of the test are closed. A database in memory
-    is gone when the app is closed.
+    back: the store it had, its clock, and its tasks, listeners, arounds, followers and
+    rules of replay as they were; connections and threads of the test are closed. A
+    database in memory is gone when the app is closed; any other knows the app's tasks
+    from the start, so that SQL may enqueue them.
+
+    Raises:
+        AssertionError: a call of this module was dropped without `await` meanwhile.
 
         >>> from rowlock import App
         >>> app = App("sqlite:///shop.db")
@@ -89,11 +96,17 @@ class Isolation:
     def __init__(self, app: App, url: str, clock: Clock) -> None:
         self._app = app
         self._clock = clock
+        self._is_in_memory = url in _IN_MEMORY
         self._store = stores.connect(url, clock=clock)
-        self._portal = Portal()
 
     def __enter__(self) -> App:
-        refuse_on_a_loop("isolated")
+        refuse_with_on_a_loop("isolated")
+        self._reach()
+        try:
+            self._access.portal.wait(self._tell())
+        except BaseException:
+            _end(self._access.portal)
+            raise
         return self._begin()
 
     def __exit__(
@@ -104,11 +117,14 @@ class Isolation:
     ) -> None:
         self._restore()
         try:
-            self._portal.wait(self._store.close())
+            self._access.portal.wait(self._access.close())
         finally:
-            _end(self._portal)
+            _end(self._access.portal)
+        refuse_dropped(error)
 
     async def __aenter__(self) -> App:
+        self._reach()
+        await self._tell()
         return self._begin()
 
     async def __aexit__(
@@ -119,25 +135,35 @@ class Isolation:
     ) -> None:
         self._restore()
         try:
-            await self._store.close()
+            await self._access.close()
         finally:
-            _end(self._portal)
+            _end(self._access.portal)
+        refuse_dropped(error)
+
+    def _reach(self) -> None:
+        self._tasks = dict(self._app.tasks)
+        self._access = Access(
+            self._store, self._clock, self._tasks, self._app.max_payload
+        )
+
+    async def _tell(self) -> None:
+        # Not a second after the first call: a test's SQL may be the first to enqueue.
+        if not self._is_in_memory:
+            await self._access.store.open()
+            await self._access.register.tell()
 
     def _begin(self) -> App:
         app = self._app
-        extensions = app._extensions
-        self._before = (app._store, app._clock, app._portal, app._inline, app.tasks)
-        self._extensions = extensions
-        app._store, app._clock, app._portal = self._store, self._clock, self._portal
+        self._before = dict(vars(app))
+        app._access = self._access
         app._inline = None
-        app.tasks = dict(app.tasks)
-        app._extensions = extensions.copy()
+        app.tasks = self._tasks
+        app._replay_rules = dict(app._replay_rules)
+        app._extensions = app._extensions.copy()
         return app
 
     def _restore(self) -> None:
-        app = self._app
-        app._store, app._clock, app._portal, app._inline, app.tasks = self._before
-        app._extensions = self._extensions
+        vars(self._app).update(self._before)
 
 
 def _with_schema(url: str, schema: str) -> str:

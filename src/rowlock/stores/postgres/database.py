@@ -257,6 +257,16 @@ class Database:
                     await asyncio.sleep(_LOOK)
                 home.pool.drop()
 
+    def abandon(self) -> None:
+        """Let go of the connections as `close` does, where nobody can call that."""
+        if (listener := self._listener) is not None:
+            listener.stop()
+        for loop, home in tuple(self._homes.items()):
+            if loop.is_running():
+                _close_there(home, loop)
+            else:
+                home.pool.drop()
+
     def listen(self) -> None:
         """See that somebody listens."""
         listener = self._listener

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from weakref import finalize
 
 from rowlock._clock import Clock, SystemClock
 from rowlock._doctor import Doctor
@@ -61,6 +62,8 @@ class PostgresStore:
         self._dead_letters = PostgresDeadLetters(self._database)
         self._figures = PostgresFigures(self._database)
         self._copying = PostgresCopying(self._database)
+        # A store that is dropped unclosed; `database.at_exit` is for those that aren't.
+        finalize(self, self._database.abandon).atexit = False
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> PostgresStore:

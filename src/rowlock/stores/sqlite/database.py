@@ -104,6 +104,14 @@ class Database:
         # Nothing wakes them now: a worker of this app looks up, and opens it again.
         self.news.tell()
 
+    def abandon(self) -> None:
+        """Let go of the connections as `close` does, where nobody can call that."""
+        reader, writer = self._reader, self._writer
+        if reader is not None and writer is not None:
+            reader.stop().add_done_callback(lambda _: writer.stop())
+        elif writer is not None:
+            writer.stop()
+
     async def write(
         self, run: Run[R], *, peek: Run[R | Pending] | None = None, news: bool = False
     ) -> R:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 from rowlock._clock import Clock, SystemClock
 from rowlock._job import Status
@@ -80,6 +81,8 @@ class SQLiteStore:
         self._figures = SQLiteFigures(self._database, self._clock)
         self._copying = SQLiteCopying(self._database, self._clock)
         self._turn = 0
+        # A store that is dropped unclosed. At exit the threads run on: `thread._flush`.
+        finalize(self, self._database.abandon).atexit = False
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None) -> SQLiteStore:

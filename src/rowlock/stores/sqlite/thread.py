@@ -116,7 +116,9 @@ class Thread:
         self._clock = clock
         self._between = between
         self._inbox: SimpleQueue[Work[Any] | None] = SimpleQueue()
-        self._gate = threading.Lock()  # nothing may follow the None that ends it
+        # Nothing may follow the None that ends it. A finalizer that ends it may have
+        # interrupted whoever holds this.
+        self._gate = threading.RLock()
         self._is_ended = False
         self._batch: list[Work[Any]] = []
         self._file: tuple[int, int] | None = None
