@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from rowlock._answers import (
     Answer,
     Answers,
+    DeadGroup,
+    Finding,
     Page,
     Pause,
     Preview,
@@ -27,8 +29,6 @@ from rowlock._app import App
 from rowlock._attempt import Attempt, current_attempt
 from rowlock._cancelled import Cancelled
 from rowlock._choice import Where
-from rowlock._dead_letters import DeadGroup
-from rowlock._doctor import Finding
 from rowlock._errors import (
     ClaimLost,
     ConfigError,

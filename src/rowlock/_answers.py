@@ -281,3 +281,47 @@ class Why:
     def __str__(self) -> str:
         """Say the sentence."""
         return self.sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadGroup:
+    """
+    Dead letters of one task that died of the same error.
+
+    `error` is its type and message without what differs from job to job. `version` is
+    that of the code of the newest, whose id is `newest`. `fingerprint` is None where no
+    error was recorded.
+    """
+
+    fingerprint: str | None
+    task: str
+    error: str | None
+    count: int
+    first_seen: datetime
+    last_seen: datetime
+    version: str | None
+    newest: int
+
+
+Severity: TypeAlias = Literal["ok", "warning", "wrong"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """
+    One thing that the doctor looked at, and its cure where it isn't well.
+
+    `about` names the thing by one word, for scripts. `severity` is `ok`, `warning` (it
+    hurts, or will) or `wrong` (jobs may be lost, late or stuck). `what` and `cure` are
+    sentences; SQL and commands to run stand in the cure between backticks.
+
+        >>> from rowlock import App
+        >>> [finding.what for finding in App("sqlite://").doctor_sync()
+        ...  if finding.about == "tasks"]
+        ['Each task with due jobs has a live worker.']
+    """
+
+    about: str
+    severity: Severity
+    what: str
+    cure: str | None = None

@@ -16,7 +16,6 @@ from rowlock._access import Access
 from rowlock._answers import Retention
 from rowlock._awaited import awaited
 from rowlock._clock import Clock, SystemClock
-from rowlock._dead_letters import ReplayRule
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._extensions import Around, Extensions, Follower, Listener, enqueued
@@ -40,6 +39,7 @@ from rowlock._task import Door, Task
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from rowlock._dead_letters import ReplayRule
     from rowlock._worker.worker import Worker
 
 DEFAULT_URL = "sqlite:///rowlock.db"

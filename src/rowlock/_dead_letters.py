@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from rowlock._answers import DeadGroup
 from rowlock._fingerprint import same_words
 from rowlock._job import JSON
 
@@ -21,26 +22,6 @@ if TYPE_CHECKING:
 # How often a job is replayed automatically, at most: what dies a third time of the same
 # thing wants a person.
 MOST_REPLAYS = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadGroup:
-    """
-    Dead letters of one task that died of the same error.
-
-    `error` is its type and message without what differs from job to job. `version` is
-    that of the code of the newest, whose id is `newest`. `fingerprint` is None where no
-    error was recorded.
-    """
-
-    fingerprint: str | None
-    task: str
-    error: str | None
-    count: int
-    first_seen: datetime
-    last_seen: datetime
-    version: str | None
-    newest: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,11 @@ looked at is a finding, too. What hangs on no store is judged here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
+from rowlock._answers import Finding, Severity
 from rowlock._durations import span
-
-Severity: TypeAlias = Literal["ok", "warning", "wrong"]
 
 _WORST_FIRST: Mapping[Severity, int] = {"wrong": 0, "warning": 1, "ok": 2}
 
@@ -25,27 +23,6 @@ _KEEP_TIME = (
     "Have both machines keep the time by NTP (`timedatectl set-ntp true`): what a"
     " program names in `run_at` or `expires_at` is compared with the database's clock."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """
-    One thing that the doctor looked at, and its cure where it isn't well.
-
-    `about` names the thing by one word, for scripts. `severity` is `ok`, `warning` (it
-    hurts, or will) or `wrong` (jobs may be lost, late or stuck). `what` and `cure` are
-    sentences; SQL and commands to run stand in the cure between backticks.
-
-        >>> from rowlock import App
-        >>> [finding.what for finding in App("sqlite://").doctor_sync()
-        ...  if finding.about == "tasks"]
-        ['Each task with due jobs has a live worker.']
-    """
-
-    about: str
-    severity: Severity
-    what: str
-    cure: str | None = None
 
 
 class Doctor(Protocol):

@@ -8,10 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from rowlock._access import Reaching
-from rowlock._answers import Page, Stats, Why
+from rowlock._answers import DeadGroup, Finding, Page, Stats, Why
 from rowlock._awaited import awaited
-from rowlock._dead_letters import DeadGroup
-from rowlock._doctor import Finding
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
 from rowlock._filter import Filter

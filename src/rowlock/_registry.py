@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from rowlock._dead_letters import ReplayRule
 from rowlock._errors import TaskNotFound, UsageError
 from rowlock._options import (
     TaskOptions,
@@ -21,6 +20,9 @@ from rowlock._options import (
 )
 from rowlock._retry import BackoffLike, BackoffRule, to_backoff
 from rowlock._task import Door, Task, check_task, duplicate, name_of
+
+if TYPE_CHECKING:
+    from rowlock._dead_letters import ReplayRule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -138,6 +140,8 @@ class Registry:
             ...     return True
             >>> app.replay_when("send_receipt", mail_works, every=60)
         """
+        from rowlock._dead_letters import ReplayRule
+
         rule = ReplayRule(
             task=self.find_task(check_task(task)).name,
             probe=check_probe(probe),

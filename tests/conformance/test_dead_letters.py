@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowlock import _outcome
-from rowlock._dead_letters import DeadGroup
+from rowlock._answers import DeadGroup
 from rowlock._filter import Filter
 from rowlock._fingerprint import fingerprint
 from rowlock._job import JSON, Outcome, Status

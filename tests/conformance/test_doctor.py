@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rowlock._doctor import Finding, Severity
+from rowlock._answers import Finding, Severity
 from rowlock._store import Store, TaskInfo, WorkerInfo
 
 from .given import LEASE, Enqueue

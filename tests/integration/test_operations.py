@@ -121,7 +121,7 @@ async def test_wait_tells_of_a_job_that_is_gone(app: App, note: Task[..., Any]) 
 async def test_wait_refuses_what_is_no_time_and_no_job(app: App) -> None:
     with pytest.raises(UsageError, match="timeout= can't be negative"):
         await app.wait(1, -1)
-    with pytest.raises(UsageError, match="A job's id"):
+    with pytest.raises(UsageError, match="None is no job's id"):
         await app.wait(None, 1)  # type: ignore[arg-type]  # a duplicate's
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from rowlock._dead_letters import DeadGroup
+from rowlock._answers import DeadGroup
 from rowlock._durations import relative
 from rowlock.cli import completion
 from rowlock.cli.database import now_of, opened

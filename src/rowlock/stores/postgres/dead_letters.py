@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
+from rowlock._answers import DeadGroup
 from rowlock._dead_letters import (
     MOST_REPLAYS,
-    DeadGroup,
     Probed,
     ReplayRule,
     ReplayState,

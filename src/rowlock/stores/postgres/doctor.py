@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rowlock import _doctor
-from rowlock._doctor import Finding, warning, well, wrong
+from rowlock._answers import Finding
+from rowlock._doctor import warning, well, wrong
 from rowlock._errors import ConfigError, SchemaMismatch, StoreError
 from rowlock.stores.postgres import migrate, symptoms
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from psycopg.errors import QueryCanceled
 
 from rowlock import _doctor
-from rowlock._doctor import Finding, count, warning, well, wrong
+from rowlock._answers import Finding
+from rowlock._doctor import count, warning, well, wrong
 from rowlock._durations import span
 from rowlock._errors import StoreUnavailable
 from rowlock._store import Stats, TaskStats

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
-    from rowlock._dead_letters import DeadGroup, Probed, ReplayRule
+    from rowlock._answers import DeadGroup
+    from rowlock._dead_letters import Probed, ReplayRule
     from rowlock._job import JSON
     from rowlock._store import Answer
     from rowlock.stores.sqlite.database import Database

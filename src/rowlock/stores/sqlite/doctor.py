@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowlock import _doctor
-from rowlock._doctor import Finding, warning, well, wrong
+from rowlock._answers import Finding
+from rowlock._doctor import warning, well, wrong
 from rowlock._durations import span
 from rowlock._errors import SchemaMismatch, StoreUnavailable
 from rowlock._store import Stats, TaskStats
