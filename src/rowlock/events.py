@@ -46,6 +46,7 @@ from rowlock._events.worker import (
     UpkeepDone,
     WorkerDraining,
     WorkerEvent,
+    WorkerGivesWay,
     WorkerStarted,
     WorkerStopped,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "UpkeepDone",
     "WorkerDraining",
     "WorkerEvent",
+    "WorkerGivesWay",
     "WorkerStarted",
     "WorkerStopped",
 ]
