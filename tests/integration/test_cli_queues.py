@@ -96,6 +96,7 @@ def test_workers_are_listed_with_what_each_runs_now(start: type[Command]) -> Non
     (job,) = told["jobs"]
     assert (job["job_id"], job["task"], job["attempt"]) == (1, "wait", 1)
     assert (told["running"], told["concurrency"]) == (1, 3)
+    assert (told["alone"], told["gives_way"]) == (False, False)
     lines = [
         " ".join(line.split())
         for line in run("workers", "list", *SHOP).stdout.splitlines()

@@ -95,7 +95,8 @@ async def test_a_worker_with_room_gives_way_to_a_suspect(
 async def test_a_worker_that_could_not_say_that_it_gives_way_says_it_at_its_next_look(
     app: App, yard: Yard, clock: FakeClock
 ) -> None:
-    register, failed = app._store.register, []
+    register = app._store.register
+    failed: list[WorkerInfo] = []
 
     async def once_away(
         worker: WorkerInfo | None, tasks: Collection[TaskInfo], **how: bool
