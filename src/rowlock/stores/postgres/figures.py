@@ -37,7 +37,7 @@ class PostgresFigures:
     ) -> Place | None:
         """Tell where a job stands; see `Figures.place`."""
         return await self._database.read(
-            partial(_place, job_id=job_id, queue=queue, tasks=tasks)
+            partial(place, job_id=job_id, queue=queue, tasks=tasks)
         )
 
 
@@ -113,33 +113,35 @@ def _queues(
     return tuple(queues)
 
 
-async def _place(
+async def place(
     session: Session, *, job_id: int, queue: str, tasks: Collection[str]
 ) -> Place | None:
-    async with session.reading():
-        found = await session.run("place", id=str(job_id), queue=queue)
-        if not found:
-            return None
-        ((suspect, priority, run_at, now),) = found
-        lines = await session.run("lines", queues=rows.texts([queue]))
-        # All that is due is claimed before what is planned.
-        last = (now + timedelta(microseconds=1), 0)
-        before = {
-            line: last if line > priority else min((run_at, job_id), last)
-            for _, line in lines
-            if line >= priority
-        }
-        counted = await session.run(
-            "ahead",
-            queue=queue,
-            suspects=str(suspect),
-            tasks=rows.texts([*tasks]),
-            priorities=rows.numbers([*before]),
-            before_ats=rows.instants([at for at, _ in before.values()]),
-            before_ids=rows.numbers([last_id for _, last_id in before.values()]),
-            limit=str(AHEAD_COUNTED),
-        )
-        rates = await _rates(session)
+    """Tell where a job stands in its queue."""
+    # Not in one snapshot: a session that reads may plan as usual, which is to fetch all
+    # that is due before it counts as many as it is asked to.
+    found = await session.run("place", id=str(job_id), queue=queue)
+    if not found:
+        return None
+    ((suspect, priority, run_at, now),) = found
+    lines = await session.run("lines", queues=rows.texts([queue]))
+    # All that is due is claimed before what is planned.
+    last = (now + timedelta(microseconds=1), 0)
+    before = {
+        line: last if line > priority else min((run_at, job_id), last)
+        for _, line in lines
+        if line >= priority
+    }
+    counted = await session.run(
+        "ahead",
+        queue=queue,
+        suspects=str(suspect),
+        tasks=rows.texts([*tasks]),
+        priorities=rows.numbers([*before]),
+        before_ats=rows.instants([at for at, _ in before.values()]),
+        before_ids=rows.numbers([last_id for _, last_id in before.values()]),
+        limit=str(AHEAD_COUNTED),
+    )
+    rates = await _rates(session)
     ahead = sum(count for _, count in counted)
     by_priority = sum(count for line, count in counted if line > priority)
     return Place(

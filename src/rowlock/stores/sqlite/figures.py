@@ -38,7 +38,7 @@ class SQLiteFigures:
     ) -> Place | None:
         """Tell where a job stands; see `Figures.place`."""
         return await self._database.read(
-            partial(_place, job_id=job_id, queue=queue, tasks=tasks)
+            partial(place, job_id=job_id, queue=queue, tasks=tasks)
         )
 
 
@@ -101,7 +101,7 @@ def _rates(connection: sqlite3.Connection, now: int) -> Mapping[str, float]:
     return {queue: count / RATE_SPAN.total_seconds() for queue, count in ended}
 
 
-def _place(
+def place(
     connection: sqlite3.Connection,
     now: int,
     *,
@@ -109,6 +109,7 @@ def _place(
     queue: str,
     tasks: Collection[str],
 ) -> Place | None:
+    """Tell where a job stands in its queue."""
     found = connection.execute(SQL["place"], {"id": job_id, "queue": queue}).fetchone()
     if found is None:
         return None
