@@ -150,6 +150,7 @@ APP = {
     *("max_attempts", "backoff", "timeout", "lease", "safety_interval", "retention"),
     *("max_payload", "version", "listen", "around", "follow", "replay_when"),
     *("enqueue_many", "get", "list", "find", "wait", "why", "stats", "dead"),
+    "preview",
     "doctor",
     *("cancel", "replay", "move", "delete", "pause", "resume", "open", "close"),
 }

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from rowlock.stores import _sql
+
 ROOT = Path(__file__).parent.parent
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 40
@@ -50,6 +52,7 @@ PYTHON = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 STATEMENTS = sorted((ROOT / "src").glob("rowlock/stores/*/sql/*.sql"))
+PARTS = sorted((ROOT / "src").glob("rowlock/stores/*/parts/*.sql"))
 LONGEST_STATEMENT = 60
 
 LONG_STATEMENTS = {
@@ -123,6 +126,24 @@ def test_a_statement_stands_alone_in_its_file(path: Path) -> None:
         assert lines > LONGEST_STATEMENT, "it is short again: take it off the list"
     else:
         assert lines <= LONGEST_STATEMENT
+
+
+@pytest.mark.parametrize("path", PARTS, ids=name)
+def test_a_part_is_of_several_statements_which_name_it(path: Path) -> None:
+    header, body = split(path)
+    slot = f"{{{path.stem}}}"
+    beside = [file for file in STATEMENTS if file.parents[1] == path.parents[1]]
+    users = [split(file) for file in beside if slot in file.read_text()]
+
+    assert slot in header
+    assert ";" not in body
+    assert len(users) > 1
+    for its_header, its_body in users:
+        assert f"parts/{path.name}" in its_header
+        assert its_body.count(slot) == 1
+    filled = _sql.statements(f"rowlock.stores.{path.parents[1].name}").values()
+    assert sum(body.rstrip() in text for text in filled) == len(users)
+    assert not any(slot in text for text in filled)
 
 
 @pytest.mark.parametrize("path", STATEMENTS, ids=name)

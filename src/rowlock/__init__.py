@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from rowlock._answers import (
     Answer,
+    Answers,
     Page,
     Pause,
+    Preview,
+    PreviewGroup,
     QueueStats,
     Retention,
     Stats,
@@ -48,6 +51,7 @@ from rowlock._task import KeyedTask, Task
 
 __all__ = [
     "Answer",
+    "Answers",
     "App",
     "Attempt",
     "Backoff",
@@ -69,6 +73,8 @@ __all__ = [
     "Page",
     "Pause",
     "PayloadError",
+    "Preview",
+    "PreviewGroup",
     "QueueStats",
     "Retention",
     "Retry",

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from rowlock._durations import to_delay
 from rowlock._job import JSON, Job, Status
@@ -43,6 +43,59 @@ class Answer:
         if self.blocked_by is not None:
             return f"blocked by {self.blocked_by}"
         return f"already {self.status}"
+
+
+class Answers(tuple[Answer, ...]):  # noqa: SLOT001 - a tuple has no room for one
+    """
+    What an operator's verb did: an answer a job, in order.
+
+    The order is that of the ids that were given, or the newest first. `is_cut` says
+    that more jobs fit the filter than those whose payloads were looked at.
+    """
+
+    is_cut: bool
+
+    def __new__(cls, answers: Iterable[Answer] = (), *, is_cut: bool = False) -> Self:
+        """Take answers in their order."""
+        made = super().__new__(cls, answers)
+        made.is_cut = is_cut
+        return made
+
+    @property
+    def done(self) -> int:
+        """How many jobs it was done to."""
+        return sum(answer.done for answer in self)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many jobs have each answer, in words; the most frequent first."""
+        return dict(Counter(map(str, self)).most_common())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewGroup:
+    """Jobs that are alike: how many, and the status, task and error's first line."""
+
+    jobs: int
+    status: Status
+    task: str
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """
+    Which jobs a verb would take: how many, and of some what they are.
+
+    Those are `sampled` jobs, taken evenly from the newest to the oldest. Groups are the
+    largest first; `is_cut` as in `Answers`.
+    """
+
+    verb: str
+    count: int
+    sampled: int
+    groups: tuple[PreviewGroup, ...]
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -1,160 +1,30 @@
 """
-Copying everything from one store to another: a seam of its own, and its policy.
+Copying everything from one store to another, whole or not at all.
 
-A store gives `Copying`: what stands in it, its jobs as rows, and a transaction that
-takes them in. What is refused, and what has to agree at the end, is decided here. A
-row is a tuple in the order of `COLUMNS`, the same for every store.
+What is refused, and what has to agree at the end, is decided here; how a store is
+read and written is `_copying.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Final
 
+from rowlock._copying import STATUS, Survey
 from rowlock._durations import iso
 from rowlock._errors import RowlockError, UsageError
 from rowlock._job import Status
 from rowlock._store import Pause, Store, TaskInfo, WorkerInfo
 
-INSTANTS: Final = (
-    "run_at",
-    "expires_at",
-    "leased_until",
-    "cancel_requested_at",
-    "created_at",
-    "started_at",
-    "finished_at",
-    "updated_at",
-)
-FLAGS: Final = ("alone", "abandoned", "suspect", "unrecoverable")
-TEXTS: Final = (
-    "status",
-    "queue",
-    "task",
-    "worker",
-    "idempotency_key",
-    "backoff",
-    "last_error",
-    "fingerprint",
-    "progress",
-    "meta",
-    "errors",
-    "state",
-    "result",
-    "payload",
-)
-# All that a job's row has; a test compares it with the tables. Instants are aware
-# datetimes, flags are bools, JSON is text.
-COLUMNS: Final = (
-    "id",
-    *INSTANTS,
-    *FLAGS,
-    "timeout",
-    "priority",
-    "claims",
-    "attempts",
-    "failures",
-    "losses",
-    "max_attempts",
-    "auto_replays",
-    *TEXTS,
-)
-STATUS: Final = COLUMNS.index("status")
-
-Row: TypeAlias = tuple[Any, ...]
-
-_MOST_NAMED = 10
+_MOST_NAMED: Final = 10
 
 
 class CopyRefused(RowlockError):
     """Nothing was copied: a store isn't as it has to be; the message says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """
-    What stands in a store.
-
-    `place` is the same for two URLs of one store. `last_id` is the last id that was
-    ever given, `days` how many days those that succeeded or were cancelled ended on,
-    `workers` those that are live.
-    """
-
-    place: tuple[object, ...]
-    counts: Mapping[Status, int]
-    greatest_id: int
-    last_id: int
-    updated_at: datetime | None
-    days: int
-    workers: tuple[WorkerInfo, ...]
-    pauses: tuple[Pause, ...]
-    tasks: tuple[TaskInfo, ...]
-
-    @property
-    def total(self) -> int:
-        """How many jobs there are."""
-        return sum(self.counts.values())
-
-    @property
-    def jobs(self) -> tuple[object, ...]:
-        """What has to be equal where the jobs are."""
-        return (dict(self.counts), self.greatest_id, self.updated_at)
-
-
-class Damage(NamedTuple):
-    """A column of a job in which a hand has written what no other store can hold."""
-
-    job_id: int
-    column: str
-
-
-class Receiving(Protocol):
-    """A transaction that takes jobs in; nobody else writes meanwhile."""
-
-    async def survey(self) -> Survey:
-        """Tell what will stand here once it is committed."""
-        ...
-
-    async def prepare(self, arriving: Survey) -> None:
-        """Take its pauses and tasks, and give no id again that it has given."""
-        ...
-
-    async def add(self, jobs: Sequence[Row]) -> None:
-        """Insert these jobs as they are."""
-        ...
-
-
-class Copying(Protocol):
-    """How a store is copied, and copied to. The store is open."""
-
-    @property
-    def most_days(self) -> int | None:
-        """On how many days jobs may have ended that are copied here; None: on any."""
-        ...
-
-    async def survey(self) -> Survey:
-        """Tell what stands here now."""
-        ...
-
-    async def damaged(self, limit: int) -> Sequence[Damage]:
-        """Name what no other store can hold, by id; at most `limit`."""
-        ...
-
-    def jobs(self) -> AsyncGenerator[Sequence[Row]]:
-        """Give all jobs of one snapshot, in parts that fit in memory."""
-        ...
-
-    def at_rest(self) -> AbstractAsyncContextManager[Survey]:
-        """Let nobody change a job here inside the block, and tell what stands here."""
-        ...
-
-    def receiving(self) -> AbstractAsyncContextManager[Receiving]:
-        """Take jobs in, committed at the end of the block; an error leaves nothing."""
-        ...
 
 
 async def copy(
@@ -179,7 +49,8 @@ async def copy(
         target.copying.receiving() as receiving,
     ):
         # Again: from here on nobody else writes.
-        _refuse(leaving, await receiving.survey(), source, target)
+        found = await receiving.survey()
+        _refuse(leaving, found, source, target)
         await receiving.prepare(leaving)
         copied: Counter[Status] = Counter()
         async with aclosing(source.copying.jobs()) as parts:
@@ -193,6 +64,8 @@ async def copy(
         handed = {status: copied[status] for status in Status}
         _refuse_differences(leaving, replace(arrived, counts=handed), target)
         _refuse_differences(leaving, arrived, target)
+        # Of the pauses those that are still in force.
+        _refuse_missing(left.pauses, leaving.tasks, found, arrived, target)
     return leaving
 
 
@@ -284,6 +157,40 @@ def _refuse_differences(leaving: Survey, arrived: Survey, target: Store) -> None
             f" to be copied ({_differences(leaving, arrived)}). Please report it."
         )
         raise CopyRefused(msg)
+
+
+def _refuse_missing(
+    pauses: Iterable[Pause],
+    tasks: Iterable[TaskInfo],
+    found: Survey,
+    arrived: Survey,
+    target: Store,
+) -> None:
+    """Refuse a target that lacks one of these, which it hadn't as its own."""
+    had = {each[:2] for each in map(_in_force, found.pauses)}
+    there = set(map(_in_force, arrived.pauses))
+    missing = [
+        f"the pause of {pause.queue or pause.task}"
+        for pause in pauses
+        if (it := _in_force(pause)) not in there and it[:2] not in had
+    ]
+    known = {task.name for task in found.tasks}
+    missing += [
+        f"the task {task.name}"
+        for task in tasks
+        if task not in arrived.tasks and task.name not in known
+    ]
+    if missing:
+        msg = (
+            f"Nothing was copied: what arrived in {target.url} lacks"
+            f" {', '.join(missing[:_MOST_NAMED])}. Please report it."
+        )
+        raise CopyRefused(msg)
+
+
+def _in_force(pause: Pause) -> tuple[object, ...]:
+    # Its words, which only people read, may be others in a store that can't hold them.
+    return pause.queue, pause.task, pause.at, pause.until
 
 
 def _differences(before: Survey, after: Survey) -> str:

@@ -8,6 +8,7 @@ written with the outcome. So they can't overlap.
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rowlock._attempt import Attempt
+from rowlock._errors import UsageError
 from rowlock._job import Claim, Ending, NewJob, Outcome, check_jobs
 from rowlock._log import log
 
@@ -45,14 +47,17 @@ class Extensions:
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Tell `listener` of every event; returns what ends that."""
+        _check_plain(listener, "app.listen")
         return _add(self._listeners, listener)
 
     def around(self, around: Around) -> Callable[[], None]:
         """Surround every attempt that starts from now on; returns what ends that."""
+        _check_around(around)
         return _add(self._arounds, around)
 
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Ask `follower` for jobs at each ending; returns what ends that."""
+        _check_plain(follower, "app.follow")
         return _add(self._followers, follower)
 
     def copy(self) -> Extensions:
@@ -69,7 +74,7 @@ class Extensions:
         for listener in tuple(self._listeners):
             try:
                 listener(event)
-            except Exception:
+            except (Exception, SystemExit):
                 logger.exception("The listener %r failed on %s.", listener, event.name)
 
     def followed(self, claim: Claim, outcome: Outcome) -> Outcome:
@@ -96,6 +101,22 @@ def enqueued(jobs: Sequence[NewJob], ids: Sequence[int | None]) -> list[Event]:
         else JobEnqueued(job_id=job_id, task=job.task, queue=job.queue)
         for job, job_id in zip(jobs, ids, strict=False)
     ]
+
+
+def _check_around(around: object) -> None:
+    # What @contextmanager makes would make a dead letter of every job.
+    if not callable(around) or inspect.isgeneratorfunction(inspect.unwrap(around)):
+        msg = (
+            f"app.around takes an async context manager, not {around!r}: put"
+            " @asynccontextmanager over an `async def`."
+        )
+        raise UsageError(msg)
+
+
+def _check_plain(function: object, call: str) -> None:
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        msg = f"{call} takes a plain function, which is called, not {function!r}."
+        raise UsageError(msg)
 
 
 def _add(those: list[T], one: T) -> Callable[[], None]:
@@ -129,7 +150,7 @@ def _asked(follower: Follower, ending: Ending) -> Sequence[NewJob]:
     # An outcome must not be lost because of what would have followed it.
     try:
         return check_jobs(follower(ending), "follow")
-    except Exception:
+    except (Exception, SystemExit):
         logger.exception(
             "Nothing follows job %d: %r has failed.", ending.job_id, follower
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from rowlock._answers import Overview, TaskStats
@@ -36,6 +36,10 @@ class Figures(Protocol):
     It costs no more where a history is long: what is asked at night has an answer
     also where `Store.stats` takes too long.
     """
+
+    async def now(self) -> datetime:
+        """Tell the store's time, which its instants are compared with (law 14)."""
+        ...
 
     async def overview(self) -> Overview:
         """Tell who is at work and what is paused. Reads no jobs but those that run."""

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import NamedTuple, TypeAlias
 
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._job import JSON, Status, StatusLike, check_id, check_status
+from rowlock._job import JSON, Status, StatusLike, check_ids, check_status
 
 # Among so many of the newest jobs that fit otherwise are payloads looked at.
 PAYLOADS_LOOKED_AT = 20_000
 
 # What a column of counts holds.
 _LARGEST = 2**31 - 1
+# A larger number isn't written by Python, nor read.
+_LARGEST_COMPARED = 10**1000
 _BETWEEN = re.compile(r"(-?[0-9]{1,10})?(\.\.)?(-?[0-9]{1,10})?")
 
 
@@ -35,13 +37,6 @@ class Between(NamedTuple):
 ANY = Between(None, None)
 
 BetweenLike: TypeAlias = "int | str | tuple[int | None, int | None]"
-
-
-class PayloadField(NamedTuple):
-    """A field of a payload by the names that lead to it, and the value it has."""
-
-    path: tuple[str, ...]
-    value: bool | float | str | None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -117,7 +112,7 @@ class Filter:
             "finished_younger_than": finished_younger_than,
         }
         found: dict[str, object] = {
-            "ids": None if ids is None else tuple(map(check_id, ids)),
+            "ids": None if ids is None else check_ids(ids),
             "status": None if status is None else check_status(status),
             "priority": to_between(priority, "Filter(priority=)"),
             "attempts": to_between(attempts, "Filter(attempts=)"),
@@ -133,7 +128,10 @@ class Filter:
     def _check(self) -> None:
         if self.payload is not None:
             # What can't be compared is refused here, not where it is looked for.
-            tuple(_fields(self.payload, ()))
+            _check_fields(self.payload)
+        if not isinstance(self.all, bool):
+            msg = f"Filter(all=) takes True or False, not {self.all!r}."
+            raise UsageError(msg)
         if self.all and not replace(self, all=False).is_empty:
             msg = "Filter(all=True) means every job, and goes with nothing else."
             raise UsageError(msg)
@@ -142,11 +140,6 @@ class Filter:
     def is_empty(self) -> bool:
         """Whether nothing at all is said, not even that every job is meant."""
         return self == Filter()
-
-    @property
-    def payload_fields(self) -> tuple[PayloadField, ...]:
-        """The fields that a payload must have, flat."""
-        return () if self.payload is None else tuple(_fields(self.payload, ()))
 
 
 TEXTS = (
@@ -162,7 +155,7 @@ def _text(value: object, name: str) -> object:
     if not isinstance(value, str) or not value:
         msg = f"Filter({name}=) takes a text that isn't empty, not {value!r}."
         raise UsageError(msg)
-    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+    if not _is_storable(value):
         msg = f"Filter({name}=) can't hold NUL or a lone surrogate: {value!r}."
         raise UsageError(msg)
     return value
@@ -183,7 +176,9 @@ def to_between(value: object, argument: str) -> Between | None:
             found = Between(value, value)
         case str():
             found = _read_between(value)
-        case (None | int() as least, None | int() as most):
+        case (None | int() as least, None | int() as most) if True not in map(
+            _is_bool, value
+        ):
             found = Between(least, most)
         case _:
             found = None
@@ -194,6 +189,10 @@ def to_between(value: object, argument: str) -> Between | None:
         )
         raise UsageError(msg)
     return found
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
 
 
 def _read_between(text: str) -> Between | None:
@@ -214,13 +213,7 @@ def _is_range(found: Between) -> bool:
     return all(abs(end) <= _LARGEST for end in ends) and ends == sorted(ends)
 
 
-def _is_scalar(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, bool | int | str)
-
-
-def _fields(payload: object, above: tuple[str, ...]) -> Iterator[PayloadField]:
+def _check_fields(payload: object, above: tuple[str, ...] = ()) -> None:
     if not isinstance(payload, Mapping) or not payload:
         msg = (
             "Filter(payload=) takes fields with their values, as in {'order_id': 42},"
@@ -228,20 +221,31 @@ def _fields(payload: object, above: tuple[str, ...]) -> Iterator[PayloadField]:
         )
         raise UsageError(msg)
     for name, value in payload.items():
-        if not isinstance(name, str) or '"' in name or "\0" in name:
+        if not isinstance(name, str) or not _is_storable(name):
             msg = (
                 "Filter(payload=) takes fields by their names, which are texts without"
-                f" quotes: {name!r} isn't one."
+                f" NUL: {name!r} isn't one."
             )
             raise UsageError(msg)
-        path = (*above, name)
         if isinstance(value, Mapping):
-            yield from _fields(value, path)
-        elif value is None or _is_scalar(value):
-            yield PayloadField(path, value)
-        else:
+            _check_fields(value, (*above, name))
+        elif not _is_comparable(value):
+            # Python refuses to write a number that is as long as that.
+            given = "a number too long" if isinstance(value, int) else f"{value!r:.80}"
             msg = (
                 "Filter(payload=) compares texts, numbers, true, false and null;"
-                f" {'.'.join(path)} is given {value!r}."
+                f" {'.'.join((*above, name))} is given {given}."
             )
             raise UsageError(msg)
+
+
+def _is_comparable(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) < _LARGEST_COMPARED
+    return value is None or (isinstance(value, str) and _is_storable(value))
+
+
+def _is_storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)

@@ -71,12 +71,27 @@ TRANSITIONS: Mapping[Status, Mapping[str, frozenset[Status]]] = {
 }
 
 
+# What an operator's verb can be done to; `delete` leads out of every status there is.
+TAKES: Mapping[str, tuple[Status, ...]] = {
+    "cancel": (Status.PENDING, Status.RUNNING),
+    "replay": (Status.FAILED, Status.CANCELLED),
+    "move": (Status.PENDING,),
+    "delete": (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED),
+}
+
+
 def check_id(value: object) -> int:
     """
     Read a job's id.
 
     Texts are refused, or the digits of one would pass for the ids of several jobs.
     """
+    if value is None:
+        msg = (
+            "None is no job's id: it is what enqueue gives where a job is a duplicate."
+            " The one that holds the key is found by app.find(task, idempotency_key)."
+        )
+        raise UsageError(msg)
     if (
         isinstance(value, bool)
         or not isinstance(value, int)
@@ -85,6 +100,13 @@ def check_id(value: object) -> int:
         msg = f"A job's id is a whole number from 1 to {LARGEST_ID}, not {value!r}."
         raise UsageError(msg)
     return value
+
+
+def check_ids(values: object) -> tuple[int, ...]:
+    """Read an id, or several; a text can be iterated too, and isn't meant so."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | bytearray):
+        return tuple(map(check_id, values))
+    return (check_id(values),)
 
 
 class ClaimKey(NamedTuple):

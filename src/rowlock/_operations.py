@@ -7,18 +7,19 @@ step is told as an event.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from rowlock._answers import Answer
+from rowlock._answers import Answer, Answers, Preview, PreviewGroup
+from rowlock._choice import Where, choose
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._extensions import Extensions
 from rowlock._filter import PAYLOADS_LOOKED_AT, Filter
-from rowlock._job import Status, check_id
+from rowlock._job import TAKES, Job, Status
 from rowlock._operator import who
 from rowlock._options import check_name, check_priority
 from rowlock._pace import Pace, check_pace, step_of
@@ -29,18 +30,24 @@ if TYPE_CHECKING:
     from rowlock._store import Store
     from rowlock._sync import Portal
 
-_log = logging.getLogger("rowlock")
+VerbName: TypeAlias = Literal["cancel", "replay", "move", "delete"]
 
-Where: TypeAlias = int | Iterable[int] | Filter
-
-# How many jobs one transaction changes, and how many ids one read gives.
+# How many jobs one transaction changes.
 STEP = 1000
-LARGEST_SEARCH = 20_000
+# Of how many jobs a preview tells what they are.
+SAMPLE = 500
 
 CUT = (
     f"Payloads were looked at in the newest {PAYLOADS_LOOKED_AT:,} of the jobs that fit"
     " otherwise, and there are more: narrow the filter to get at older ones."
 )
+
+
+class Step(NamedTuple):
+    """Some of the jobs that a verb is about, and how many those are."""
+
+    ids: Sequence[int]
+    of: int
 
 
 class Operations:
@@ -50,12 +57,14 @@ class Operations:
     _portal: Portal
     _extensions: Extensions
 
-    async def cancel(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+    async def cancel(self, where: Where, *, by: str | None = None) -> Answers:
         """
         Cancel jobs: pending ones at once, running ones when their handler stops.
 
-        `where` is an id, ids, or a filter; an answer a job, in order. `by` says who,
-        for the job's story; the user of this process unless said.
+        `where` is an id, ids, or a filter. Of a filter it is those that can be
+        cancelled, and they are known before the first is touched. An answer a job: in
+        the order of the ids, or the newest first. `by` says who, for the job's story;
+        the user of this process unless said.
 
         Raises:
             UsageError: the filter is empty, so it would fit every job.
@@ -69,8 +78,9 @@ class Operations:
 
         operator = who(by)
         return await self._each(
+            "cancel",
             where,
-            partial(self._store.cancel, by=operator),
+            lambda step: self._store.cancel(step.ids, by=operator),
             told=lambda done: JobsCancelled(
                 by=operator,
                 ids=_ids(a for a in done if a.status is not Status.RUNNING),
@@ -78,7 +88,7 @@ class Operations:
             ),
         )
 
-    def cancel_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+    def cancel_sync(self, where: Where, *, by: str | None = None) -> Answers:
         """
         Do what `cancel` does, from synchronous code.
 
@@ -97,7 +107,7 @@ class Operations:
         delay: float | timedelta = 0,
         queue: str | None = None,
         by: str | None = None,
-    ) -> Sequence[Answer]:
+    ) -> Answers:
         """
         Run dead letters and cancelled jobs again, with their failures forgotten.
 
@@ -112,33 +122,35 @@ class Operations:
             >>> import asyncio
             >>> from rowlock import App, Filter
             >>> app = App("sqlite://")
-            >>> asyncio.run(app.replay(Filter(task="send_receipt"), rate=50))
-            []
+            >>> asyncio.run(app.replay(Filter(task="send_receipt"), rate=50)).done
+            0
         """
         operator, first = who(by), to_delay(delay, "delay=")
         to_queue = None if queue is None else check_name(queue, "queue=")
         pace = check_pace(rate, spread)
-        verb = partial(self._store.replay, by=operator, queue=to_queue)
-        told = partial(_replayed, by=operator, to_queue=to_queue)
-        if pace == (None, None):
-            return await self._each(where, partial(verb, delay=first), told=told)
+        slots: Pace | None = None
 
-        if not isinstance(where, Filter):
-            where = [check_id(job_id) for job_id in _each_of(where)]
-        ids = await self._newest_first(where)
-        slots = Pace(len(ids), step_of(*pace, len(ids)), first)
+        async def put_back(step: Step) -> Sequence[Answer]:
+            nonlocal slots
+            if slots is None:
+                slots = Pace(step.of, step_of(*pace, step.of), first)
+            # Due last are the newest, which go first: what a call leaves that is
+            # stopped is due before them.
+            answers = await self._store.replay(
+                step.ids[::-1],
+                by=operator,
+                delay=slots.take(len(step.ids), of=step.of),
+                pace=slots.step,
+                queue=to_queue,
+            )
+            return answers[::-1]
 
-        async def paced(step: Sequence[int]) -> Sequence[Answer]:
-            # The newest go first, as each holds its key against older ones, and are due
-            # last: what a call leaves that is stopped is due before them.
-            due = slots.take(len(step))
-            return (await verb(step[::-1], delay=due, pace=slots.step))[::-1]
-
-        answers = await self._each(ids, paced, told=told)
-        if isinstance(where, Filter):
-            return answers
-        by_id = {answer.job_id: answer for answer in answers}
-        return [by_id[job_id] for job_id in where]
+        return await self._each(
+            "replay",
+            where,
+            put_back,
+            told=partial(_replayed, by=operator, to_queue=to_queue),
+        )
 
     def replay_sync(
         self,
@@ -149,7 +161,7 @@ class Operations:
         delay: float | timedelta = 0,
         queue: str | None = None,
         by: str | None = None,
-    ) -> Sequence[Answer]:
+    ) -> Answers:
         """
         Do what `replay` does, from synchronous code.
 
@@ -170,7 +182,7 @@ class Operations:
         priority: int | None = None,
         delay: float | timedelta | None = None,
         by: str | None = None,
-    ) -> Sequence[Answer]:
+    ) -> Answers:
         """
         Give pending jobs another queue, priority or due time; what is None stays.
 
@@ -199,9 +211,10 @@ class Operations:
         after = None if delay is None else to_delay(delay, "delay=")
 
         return await self._each(
+            "move",
             where,
-            partial(
-                self._store.move, by=operator, queue=to_queue, priority=to, delay=after
+            lambda step: self._store.move(
+                step.ids, by=operator, queue=to_queue, priority=to, delay=after
             ),
             told=lambda done: JobsMoved(
                 by=operator,
@@ -220,18 +233,18 @@ class Operations:
         priority: int | None = None,
         delay: float | timedelta | None = None,
         by: str | None = None,
-    ) -> Sequence[Answer]:
+    ) -> Answers:
         """
         Do what `move` does, from synchronous code.
 
             >>> from rowlock import App, Filter
-            >>> App("sqlite://").move_sync(Filter(queue="mail"), priority=10)
-            []
+            >>> App("sqlite://").move_sync(Filter(queue="mail"), priority=10).done
+            0
         """
         call = self.move(where, queue=queue, priority=priority, delay=delay, by=by)
         return self._portal.run(call, "app.move")
 
-    async def delete(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+    async def delete(self, where: Where, *, by: str | None = None) -> Answers:
         """
         Remove finished jobs for good, with all that they tell; answers as `cancel`.
 
@@ -252,12 +265,13 @@ class Operations:
 
         operator = who(by)
         return await self._each(
+            "delete",
             where,
-            self._store.delete,
+            lambda step: self._store.delete(step.ids),
             told=lambda done: JobsDeleted(by=operator, ids=_ids(done)),
         )
 
-    def delete_sync(self, where: Where, *, by: str | None = None) -> Sequence[Answer]:
+    def delete_sync(self, where: Where, *, by: str | None = None) -> Answers:
         """
         Do what `delete` does, from synchronous code.
 
@@ -267,57 +281,90 @@ class Operations:
         """
         return self._portal.run(self.delete(where, by=by), "app.delete")
 
+    async def preview(self, verb: VerbName, where: Where) -> Preview:
+        """
+        Tell which jobs a verb would take, and change nothing.
+
+        `verb` is `cancel`, `replay`, `move` or `delete`. All are counted; of 500, from
+        the newest to the oldest, it is told which statuses, tasks and errors they have.
+
+        Raises:
+            UsageError: the filter is empty, or asks for what the verb never takes.
+
+            >>> import asyncio
+            >>> from rowlock import App, Filter
+            >>> asyncio.run(App("sqlite://").preview("replay", Filter(all=True))).count
+            0
+        """
+        await self._store.open()
+        chosen = await choose(self._store, where, verb)
+        # Of named ids each is read, or what can't be taken would be counted.
+        apart = -(-len(chosen.ids) // SAMPLE) if isinstance(where, Filter) else 1
+        looked_at = chosen.ids[:: max(apart, 1)]
+        jobs = [
+            job
+            for start in range(0, len(looked_at), SAMPLE)
+            for job in await self._store.get(looked_at[start : start + SAMPLE])
+            if job.status in TAKES[verb]
+        ]
+        groups = Counter((job.status, job.task, error_of(job)) for job in jobs)
+        return Preview(
+            verb=verb,
+            count=len(chosen.ids) if isinstance(where, Filter) else len(jobs),
+            sampled=len(jobs),
+            groups=tuple(
+                PreviewGroup(jobs=count, status=status, task=task, last_error=error)
+                for (status, task, error), count in groups.most_common()
+            ),
+            is_cut=chosen.is_cut,
+        )
+
+    def preview_sync(self, verb: VerbName, where: Where) -> Preview:
+        """
+        Do what `preview` does, from synchronous code.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").preview_sync("delete", [17, 18]).count
+            0
+        """
+        return self._portal.run(self.preview(verb, where), "app.preview")
+
     async def _each(
         self,
+        verb: VerbName,
         where: Where,
-        verb: Callable[[Sequence[int]], Awaitable[Sequence[Answer]]],
+        do: Callable[[Step], Awaitable[Sequence[Answer]]],
         *,
         told: Callable[[Sequence[Answer]], Event],
-    ) -> Sequence[Answer]:
-        """Do it step by step; `told` makes a step's event of what was done."""
+    ) -> Answers:
+        """
+        Do it step by step; `told` makes a step's event of what was done.
+
+        The newest go first: of several with one key the newest is put back, in
+        whichever step the others are.
+        """
         await self._store.open()
-        answers: list[Answer] = []
-        async for ids in self._steps(where):
-            step = await verb(ids)
-            if done := [answer for answer in step if answer.done]:
+        chosen = await choose(self._store, where, verb)
+        ids = sorted(set(chosen.ids), reverse=True)
+        answers: dict[int, Answer] = {}
+        for start in range(0, len(ids), STEP):
+            told_of = await do(Step(ids[start : start + STEP], of=len(ids)))
+            if done := [answer for answer in told_of if answer.done]:
                 self._extensions.emit(told(done))
-            answers.extend(step)
-        return answers
-
-    async def _newest_first(self, where: Where) -> list[int]:
-        await self._store.open()
-        found = {job_id async for ids in self._steps(where) for job_id in ids}
-        return sorted(found, reverse=True)
-
-    async def _steps(self, where: Where) -> AsyncIterator[Sequence[int]]:
-        if not isinstance(where, Filter):
-            # All of them before the first is touched.
-            ids = [check_id(job_id) for job_id in _each_of(where)]
-            for start in range(0, len(ids), STEP):
-                yield ids[start : start + STEP]
-            return
-        if where.is_empty:
-            msg = (
-                "An empty Filter() fits every job: say which jobs are meant, or"
-                " Filter(all=True)."
-            )
-            raise UsageError(msg)
-        after = None
-        while (
-            found := await self._store.search(where, after=after, limit=LARGEST_SEARCH)
-        ).ids:
-            if found.is_cut and after is None:
-                _log.warning(CUT)
-            for start in range(0, len(found.ids), STEP):
-                yield found.ids[start : start + STEP]
-            after = found.ids[-1]
+            answers.update((answer.job_id, answer) for answer in told_of)
+        return Answers((answers[i] for i in chosen.ids), is_cut=chosen.is_cut)
 
 
-def _each_of(where: int | Iterable[int]) -> Iterable[object]:
-    # A text can be iterated too, and isn't meant so.
-    if isinstance(where, Iterable) and not isinstance(where, str):
-        return where
-    return [where]
+def error_of(job: Job) -> str | None:
+    """
+    Give the first line of what is wrong with a job; None where nothing is.
+
+    The row of a job that succeeded in the end keeps the last error that it had, which
+    is a part of its story: in a table it would look like a failure.
+    """
+    if job.status is Status.SUCCEEDED:
+        return None
+    return (job.last_error or "").partition("\n")[0] or None
 
 
 def _replayed(done: Sequence[Answer], *, by: str, to_queue: str | None) -> JobsReplayed:
@@ -327,4 +374,4 @@ def _replayed(done: Sequence[Answer], *, by: str, to_queue: str | None) -> JobsR
 
 
 def _ids(answers: Iterable[Answer]) -> tuple[int, ...]:
-    return tuple(answer.job_id for answer in answers)
+    return tuple(sorted(answer.job_id for answer in answers))

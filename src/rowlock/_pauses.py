@@ -52,6 +52,9 @@ class Pauses:
         from rowlock._events.operators import PauseBegan
 
         operator, span = who(by), None if for_ is None else to_delay(for_, "for_=")
+        if span == timedelta(0):
+            msg = "for_= takes a time above 0 s: a pause of none would be none."
+            raise UsageError(msg)
         paused = _pause(queue, task, reason=reason, by=operator)
         await self._store.open()
         await self._store.pause(paused, for_=span)

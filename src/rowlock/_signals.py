@@ -101,7 +101,7 @@ class Unrecoverable(Signal):
     """
     No attempt can succeed: make the job a dead letter at once.
 
-    The reason stands in the job's `last_error`.
+    The reason stands in the job's `last_error`, so give one.
 
         >>> raise Unrecoverable("no such order")
         Traceback (most recent call last):
@@ -109,6 +109,7 @@ class Unrecoverable(Signal):
         rowlock.Unrecoverable: no such order
     """
 
-    def __init__(self, reason: str) -> None:
+    # Raised bare it would be a TypeError, and the job tried again.
+    def __init__(self, reason: str = "no attempt can succeed") -> None:
         super().__init__(reason)
         self.reason = reason

@@ -97,7 +97,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from rowlock._copy import Copying
+    from rowlock._copying import Copying
     from rowlock._doctor import Doctor
 
 

@@ -66,8 +66,9 @@ async def test_b91_a_worker_begins_at_once_beside_many_finished_jobs_of_dead_wor
     with psycopg.connect(url, autocommit=True) as own:
         fill(own, "history", "succeeded", 10_000 if scale == 1 else 1_000_000)
         own.execute(
-            "INSERT INTO rowlock.workers SELECT 'dead ' || n, 'h', n, '1', '{mail}',"
-            " NULL, 5, '1 minute', at, at FROM generate_series(0, 49) AS n,"
+            "INSERT INTO rowlock.workers"
+            " SELECT 'dead ' || n, 'h', n, '1', '1', '{mail}', NULL, 5, '1 minute',"
+            " at, at FROM generate_series(0, 49) AS n,"
             " (SELECT now() - interval '2 days') AS seen (at)"
         )
         async with app:

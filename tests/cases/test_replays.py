@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
@@ -103,6 +104,26 @@ async def stop_half_way(app: App, url: str, count: int) -> int:
     assert b"The same command goes on with the others" in told
     assert 0 < left < count
     return left
+
+
+@pytest.mark.parametrize("rate", [1000, 200])
+async def test_b149_a_rate_is_kept_however_long_the_handing_over_takes(
+    steps: App, rate: int, scale: int
+) -> None:
+    """A replay of 100,000 (with `--slow`) takes seconds, in which slots pass."""
+    count = 5_000 if scale == 1 else 100_000
+    ids = await bury(steps, count)
+
+    await steps.replay(Filter(task="step"), rate=rate)
+
+    due = sorted(job.run_at.timestamp() for job in await steps._store.get(ids))
+    most = max(
+        bisect_left(due, start + 1) - place
+        for place, start in enumerate(due[::50])
+        for place in [place * 50]
+    )
+    assert most <= rate * 1.02 + 1
+    assert due[-1] - due[0] < count / rate * 1.1 + 30
 
 
 @pytest.mark.timeout(900)

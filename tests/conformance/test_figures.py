@@ -106,8 +106,6 @@ async def test_a_place_is_the_number_of_claims_before(
     listed = (await claim(100)).claims
     again = [Outcome(key=each.key, status=Status.PENDING) for each in listed]
     await store.finish(again)
-    order = [each.job_id for each in (await claim(0, tasks=["none"])).claims]
-    assert order == []
 
     places = [await where(store, each.job_id) for each in listed]
 
@@ -150,6 +148,18 @@ async def test_what_isnt_pending_has_no_place(
 
 async def test_what_isnt_there_has_no_place(store: Store) -> None:
     assert await where(store, 999_999_999) is None
+
+
+async def test_law_14_it_tells_the_time_that_its_instants_are_compared_with(
+    store: Store, enqueue: Enqueue, clock: FakeClock
+) -> None:
+    clock.advance(0.123456)
+    (job_id,) = await enqueue()
+    (job,) = await store.get([job_id])
+
+    assert await store.figures.now() == job.created_at == clock.now()
+    clock.advance(59)
+    assert await store.figures.now() == clock.now()
 
 
 async def test_a_queues_rate_is_of_what_ended_within_a_minute(

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from rowlock import _outcome
-from rowlock._copy import COLUMNS
+from rowlock._copying import COLUMNS
 from rowlock._job import Claim, NewJob, Outcome, Status
 from rowlock._store import Demand, Pause, Store, TaskInfo, WorkerInfo
 from rowlock.stores import connect

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from rowlock import stores
-from rowlock._copy import COLUMNS
+from rowlock._copying import COLUMNS
 
 from .given import (
     KINDS,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from rowlock import Retention
-from rowlock._copy import COLUMNS, copy, preview
+from rowlock._copy import copy, preview
+from rowlock._copying import COLUMNS, PART_BYTES, PART_JOBS
 from rowlock._job import Status
 from rowlock._store import Demand, Store
 from rowlock.testing import FakeClock
@@ -134,3 +136,18 @@ async def test_a_dry_run_sees_what_would_be_copied_and_writes_nothing(
     assert seen.total == len(await rows_of(source))
     assert not await rows_of(target)
     assert await preview(source, None) == seen
+
+
+async def test_a_part_of_large_jobs_has_few_of_them(source: Store) -> None:
+    large = '{"text": "' + "x" * (PART_BYTES // 4) + '"}'
+    await source.enqueue([job()] * 220)
+    await source.enqueue([job(payload=large)] * 30)
+
+    async with aclosing(source.copying.jobs()) as parts:
+        found = [[len(row[-1]) for row in part] async for part in parts]
+
+    assert sum(map(len, found)) == 250
+    assert len(found[0]) == PART_JOBS
+    # Four of them are as much as a part may have; Postgres is asked for ten.
+    assert all(sum(size > 9 for size in part) <= 10 + 3 for part in found)
+    assert max(map(len, found[3:])) <= 10

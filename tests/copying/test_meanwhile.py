@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -10,10 +13,13 @@ import pytest
 
 from rowlock import StoreUnavailable
 from rowlock._copy import CopyRefused, copy
+from rowlock._copying import Receiving
 from rowlock._job import Status
-from rowlock._store import Pause, Store
+from rowlock._store import Pause, Store, TaskInfo
+from rowlock.testing import FakeClock
 
 from .given import (
+    LEASE,
     WORKER,
     elsewhere,
     ended,
@@ -78,16 +84,78 @@ async def test_nobody_gets_into_the_target_meanwhile(
     assert len(await rows_of(target)) == 2
 
 
-async def test_nobody_changes_the_source_while_the_target_commits(
-    source: Store, source_url: str
+async def test_nobody_changes_the_source_until_the_target_has_committed(
+    source: Store, source_url: str, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with source.copying.at_rest() as left:
-        for verb, values in (("enqueue", ([job()],)), ("register", (WORKER, ()))):
-            with pytest.raises(StoreUnavailable):
-                elsewhere(source_url, verb, *values)
+    await source.enqueue([job(), job()])
+    receiving = other.copying.receiving
+    refused: list[str] = []
 
-    assert await source.copying.survey() == left
+    @asynccontextmanager
+    async def and_try_to_write() -> AsyncIterator[Receiving]:
+        async with receiving() as took:
+            yield took
+            # All is copied and compared; what follows is the commit.
+            for verb, values in (("enqueue", ([job()],)), ("register", (WORKER, ()))):
+                with pytest.raises(StoreUnavailable):
+                    elsewhere(source_url, verb, *values)
+                refused.append(verb)
+
+    monkeypatch.setattr(other.copying, "receiving", and_try_to_write)
+    await copy(source, other, quietly)
+
+    assert refused == ["enqueue", "register"]
+    assert await rows_of(other) == await rows_of(source)
     elsewhere(source_url, "enqueue", [job()])
+
+
+@pytest.mark.parametrize(
+    ("lost", "named"), [("pauses", "the pause of mail"), ("tasks", "the task pay")]
+)
+async def test_a_target_that_lacks_a_pause_or_a_task_isnt_committed(
+    lost: str,
+    named: str,
+    other: Store,
+    target: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await other.pause(Pause(queue="mail"))
+    await other.register(None, [TaskInfo(name="pay", queue="mail", defaults={})])
+    receiving = target.copying.receiving
+
+    @asynccontextmanager
+    async def losing() -> AsyncIterator[Receiving]:
+        async with receiving() as took:
+            prepare = took.prepare
+            monkeypatch.setattr(
+                took, "prepare", lambda it: prepare(replace(it, **{lost: ()}))
+            )
+            yield took
+
+    with monkeypatch.context() as patched:
+        patched.setattr(target.copying, "receiving", losing)
+        with pytest.raises(CopyRefused, match=f"Nothing was copied: .* lacks {named}"):
+            await copy(other, target, quietly)
+
+    assert not (await target.stats()).pauses
+    await copy(other, target, quietly)
+    assert len((await target.stats()).pauses) == 1
+
+
+async def test_a_pause_of_the_targets_own_stays_until_it_has_ended(
+    other: Store, target: Store, clock: FakeClock
+) -> None:
+    await other.pause(Pause(queue="mail", reason="moving"))
+    await target.pause(Pause(queue="mail", reason="mine"), for_=LEASE)
+
+    await copy(other, target, quietly)
+    (stays,) = (await target.stats()).pauses
+    assert stays.reason == "mine"
+
+    clock.advance(LEASE)
+    await copy(other, target, quietly)
+    (arrived,) = (await target.stats()).pauses
+    assert (arrived.reason, arrived.until) == ("moving", None)
 
 
 async def test_a_store_that_takes_its_time_isnt_given_up(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,41 @@ def test_a_followed_table_has_one_title(start: type[Command]) -> None:
 
     assert sum("STATUS" in line for line in following.lines) == 1
     assert sum("due in" in line for line in following.lines) == 2
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_followed_list_shows_an_old_job_that_comes_to_fit(
+    start: type[Command],
+) -> None:
+    for _ in range(3):
+        enqueue("die", "{}")
+    work()
+    options = ("--status", "failed", "--limit", 1, "--jsonl")
+    following = start("jobs", "list", *SHOP, "--follow", *options)
+    following.prints('"status":"failed"')
+    assert run("jobs", "replay", 2, *SHOP).exit_code == 0
+    time.sleep(2.5)  # until it has been seen to be gone: it looks every second
+    work()
+    following.prints('"id":2,')
+    following.signal(signal.SIGINT)
+
+    # The jobs' own tracebacks are in what it prints.
+    assert following.ends(with_traceback=True) == 130
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--task", "gret"), "has a task 'gret'; did you mean 'greet'?"),
+        (("--queue", "xyz"), "has a queue 'xyz'."),
+    ],
+)
+@pytest.mark.usefixtures("jobs")
+def test_a_filter_that_nobody_knows_is_doubted(
+    options: tuple[str, str], said: str
+) -> None:
+    result = run("jobs", "list", *SHOP, *options)
+
+    assert result.exit_code == 0
+    assert said in result.stderr
+    assert run("jobs", "list", *SHOP, "--task", "greet", "--queue", "slow").stdout

@@ -11,6 +11,7 @@ import pytest
 
 from rowlock import Status
 from rowlock.cli.discovery import load
+from rowlock.testing import drain_sync
 
 from .command_line import fails, run, run_json
 
@@ -360,3 +361,28 @@ def test_stats_as_json_have_every_figure() -> None:
     none = dict.fromkeys(Status, 0)
     assert stats["queues"][0]["counts"] == none | {"failed": 1}
     assert stats["workers"] == []
+
+
+STILL = """
+from rowlock import App
+from rowlock.testing import FakeClock
+
+app = App("sqlite:///still.db", clock=FakeClock())
+
+
+@app.task(max_attempts=1)
+def die() -> None:
+    raise OSError
+"""
+
+
+def test_how_far_an_instant_is_is_told_by_the_stores_clock(folder: Path) -> None:
+    (folder / "still.py").write_text(STILL)
+    of = ("-A", "still:app")
+    run("enqueue", *of, "die")
+    drain_sync(load("still:app"), raises=False)
+    run("enqueue", *of, "die", "--delay", 600)
+
+    assert "due in 10 m" in run("jobs", "list", *of).stdout
+    assert "due in 10 m" in run("jobs", "show", 2, *of).stdout
+    assert "  now  " in run("jobs", "dead", *of).stdout

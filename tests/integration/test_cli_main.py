@@ -154,6 +154,7 @@ def test_help_loads_neither_the_worker_nor_the_demo() -> None:
     heavy = {
         *("asyncio", "msgspec", "sqlite3", "tomllib"),
         *("rowlock._worker", "rowlock._store", "rowlock.cli.demo_play"),
+        *("rowlock._copy", "rowlock._copying"),
     }
     assert not loaded & heavy
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from .command_line import OnTerminal, fails, run, run_json
+from rowlock._durations import span
+from tests.copying.given import elsewhere, job
+
+from .command_line import Command, OnTerminal, fails, run, run_json
 from .test_cli_jobs import SHOP, enqueue, ids, work
 
 VERBS = ["run", "move", "cancel", "replay", "delete"]
@@ -206,6 +209,8 @@ def test_a_paced_replay_is_due_step_by_step_in_another_queue(
 
     done = 2 if chosen else 3
     assert (result.exit_code, result.stdout) == (0, f"{done} jobs: done\n")
+    last = 600 + apart * (done - 1)
+    assert result.stderr == f"The last of them is due in {span(last)}.\n"
     assert due_in_s(2) == pytest.approx(600, abs=1)
     assert due_in_s(3) == pytest.approx(600 + apart, abs=1)
     if not chosen:
@@ -221,8 +226,9 @@ def test_a_paced_replay_is_due_step_by_step_in_another_queue(
         (("--rate", "fast"), "--rate takes jobs a second"),
         (("--rate", "-1/s"), "--rate takes jobs a second"),
         (("--rate", "nan"), "--rate takes jobs a second"),
-        (("--rate", "50/s", "--spread", "1h"), "either rate= or spread="),
+        (("--rate", "50/s", "--spread", "1h"), "either --rate or --spread"),
         (("--rate", "1e-12"), "more than a century"),
+        (("--rate", "1e-12", "--dry-run"), "more than a century"),
     ],
 )
 @pytest.mark.usefixtures("jobs")
@@ -253,3 +259,76 @@ def test_all_beside_a_choice_is_refused(beside: tuple[str, ...]) -> None:
 @pytest.mark.usefixtures("jobs")
 def test_all_asks_like_a_filter() -> None:
     assert "This would replay 2 jobs" in fails(1 + 1, "jobs", "replay", "--all", *SHOP)
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_dry_run_of_a_pace_says_when_the_last_is_due() -> None:
+    chosen = ("jobs", "replay", "--task", "die", "--dry-run", *SHOP)
+
+    assert run(*chosen, "--rate", "1/m").stderr == "The last of them is due in 60 s.\n"
+    assert run(*chosen).stderr == ""
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_filter_that_is_given_twice_is_refused() -> None:
+    for verb in ("list", "cancel"):
+        said = fails(2, "jobs", verb, "--task", "greet", "--task", "die", *SHOP)
+        assert said == "--task takes one value, and is given 2."
+    assert "--status takes one value" in fails(
+        2, "jobs", "delete", "--status", "failed", "--status", "succeeded", *SHOP
+    )
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_preview_looks_at_jobs_of_every_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowlock._operations.SAMPLE", 4)
+    for reason in ("old", "old", "old", "new", "new", "new", "new"):
+        enqueue("die", json.dumps({"reason": reason}))
+    work()
+
+    shown = run("jobs", "replay", "--task", "die", "--dry-run", *SHOP)
+
+    assert "Unrecoverable: old" in shown.stdout
+    assert "Unrecoverable: new" in shown.stdout
+    assert shown.stdout.endswith(
+        "7 jobs to replay, of which 4 were looked at. Nothing was done.\n"
+    )
+
+
+OUTAGE = """
+import sqlite3
+
+from rowlock import App
+
+app = App("sqlite:///outage.db")
+held = []
+
+
+def hold(event):
+    if event.name == "jobs.cancelled":
+        held.append(sqlite3.connect("outage.db"))
+        held[-1].execute("BEGIN IMMEDIATE")
+
+
+app.listen(hold)
+"""
+
+
+def test_an_outage_half_way_is_told_with_how_far_it_came(
+    folder: Path, start: type[Command]
+) -> None:
+    (folder / "outage.py").write_text(OUTAGE)
+    elsewhere(f"sqlite:///{folder}/outage.db", "enqueue", [job()] * 1200)
+
+    command = start("jobs", "cancel", "--all", "--yes", "-A", "outage:app")
+
+    assert command.ends() == 4
+    stopped, error = command.output.splitlines()
+    assert stopped == (
+        "Stopped: 1,000 jobs done, and perhaps those under way."
+        " The same command goes on with the others."
+    )
+    assert error.startswith("Error: ")
+    assert "locked" in error
+    again = run("jobs", "cancel", "--all", "--yes", "-A", "outage:app")
+    assert (again.exit_code, again.stdout) == (0, "200 jobs: done\n")

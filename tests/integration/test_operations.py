@@ -168,12 +168,11 @@ async def test_delete_removes_what_is_finished_only(
     old, new = known(await note.enqueue()), known(await note.enqueue())
     await app.cancel(old)
 
-    answers = await app.delete(Filter(task="note"))
+    by_id = await app.delete([new])
+    by_filter = await app.delete(Filter(task="note"))
 
-    assert {answer.job_id: str(answer) for answer in answers} == {
-        new: "already pending",
-        old: "done",
-    }
+    assert by_id.counts == {"already pending": 1}
+    assert {answer.job_id: str(answer) for answer in by_filter} == {old: "done"}
     assert [job.id for job in (await app.list()).jobs] == [new]
 
 
@@ -224,10 +223,8 @@ async def test_what_cant_be_meant_is_refused(
 async def test_a_verb_by_filter_reaches_every_job_of_several_pages(
     app: App, note: Task[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rowlock import _operations  # noqa: PLC0415 - its sizes only
-
-    monkeypatch.setattr(_operations, "STEP", 7)
-    monkeypatch.setattr(_operations, "LARGEST_SEARCH", 20)
+    monkeypatch.setattr("rowlock._operations.STEP", 7)
+    monkeypatch.setattr("rowlock._choice.LARGEST_SEARCH", 20)
     await app.enqueue_many(note.job(number=number) for number in range(50))
     await app.enqueue_many(note.options(queue="q").job(number=n) for n in range(3))
 

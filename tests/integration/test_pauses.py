@@ -10,7 +10,7 @@ from typing import TypedDict
 
 import pytest
 
-from rowlock import App
+from rowlock import App, UsageError
 
 SECOND = 1.0
 WORKERS = 3
@@ -116,3 +116,22 @@ async def test_a_resume_wakes_who_sleeps(
         await app.resume(**what)
 
         assert await first_after(starts, resumed_at, "mail") < SECOND
+
+
+@pytest.mark.parametrize("first", [None, 3600])
+async def test_a_pause_that_is_replaced_by_a_shorter_one_ends_with_that(
+    app: App, starts: list[tuple[float, str]], first: float | None
+) -> None:
+    await app.pause(queue="mail", for_=first)
+    async with app.worker():
+        await app.find_task("mail").enqueue()
+        await asyncio.sleep(0.5)  # until the worker has looked, and sleeps
+        await app.pause(queue="mail", for_=SECOND)
+        over_at = time.monotonic() + SECOND
+
+        assert await first_after(starts, over_at - 0.1, "mail") < SECOND
+
+
+async def test_a_pause_of_no_time_is_refused(app: App) -> None:
+    with pytest.raises(UsageError, match="a pause of none"):
+        await app.pause(queue="mail", for_=0)

@@ -118,6 +118,7 @@ OTHERS = {
     },
     "the doctor's: in five seconds, or not at all": {
         "clock",
+        "now",
         "dead_head",
         "dead_rows",
         "examining",

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rowlock import App, Filter, Status, Task
+from rowlock import App, Filter, PreviewGroup, Status, Task, UsageError
+from rowlock._operations import VerbName
 from rowlock.events import Event, JobsReplayed
 from rowlock.testing import FakeClock, drain
 from tests.endings import known
@@ -33,6 +34,13 @@ async def app(database_url: str, clock: FakeClock) -> AsyncIterator[App]:
 def note(app: App) -> Task[..., Any]:
     """The app's task."""
     return app.tasks["note"]
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let handing over take no time, as the store's clock stands still, too."""
+    for name in ("HANDING_OVER", "UNSURE"):
+        monkeypatch.setattr(f"rowlock._pace.{name}", timedelta(0))
 
 
 @pytest.fixture
@@ -125,42 +133,86 @@ async def test_what_a_paced_replay_leaves_is_due_before_what_it_did(
     assert await due_in(app, dead, clock) == list(range(12))
 
 
-async def test_the_newest_of_one_key_is_replayed_though_an_older_is_due_before(
-    app: App, note: Task[..., Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rate", [None, 1])
+@pytest.mark.parametrize("by_filter", [True, False])
+@pytest.mark.parametrize("step", [1, 1000])
+async def test_the_newest_of_one_key_is_replayed_whatever_the_order_and_status(
+    app: App,
+    note: Task[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    step: int,
+    by_filter: bool,
+    rate: float | None,
 ) -> None:
-    monkeypatch.setattr("rowlock._operations.STEP", 1)
-    ids = []
-    for _ in range(3):
-        keyed = note.options(idempotency_key="k")
-        ids.append(known(await keyed.enqueue(number=-1)))
-        await drain(app, raises=False)
+    monkeypatch.setattr("rowlock._operations.STEP", step)
+    keyed = note.options(idempotency_key="k")
+    old = known(await keyed.enqueue(number=-1))
+    await drain(app, raises=False)
+    middle = known(await keyed.enqueue())
+    await app.cancel(middle)
+    new = known(await keyed.enqueue())
+    await app.cancel(new)
+    where = Filter(task="note") if by_filter else [old, middle, new]
 
-    answers = await app.replay(Filter(task="note"), rate=1)
+    answers = await app.replay(where, rate=rate)
 
-    old, middle, new = ids
     assert {answer.job_id: str(answer) for answer in answers} == {
         new: "done",
         middle: f"blocked by {new}",
         old: f"blocked by {new}",
     }
+    order = [new, middle, old] if by_filter else [old, middle, new]
+    assert [answer.job_id for answer in answers] == order
+    assert (answers.done, answers.counts) == (1, {f"blocked by {new}": 2, "done": 1})
 
 
-async def test_a_verb_says_that_it_looked_at_some_payloads_only(
-    app: App,
-    dead: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+async def test_a_pace_is_of_those_that_can_be_replayed(
+    app: App, dead: list[int], note: Task[..., Any], clock: FakeClock
 ) -> None:
+    await app.enqueue_many(note.job(number=n) for n in range(100))
+    await drain(app)
+
+    answers = await app.replay(Filter(task="note"), spread=120)
+
+    assert len(answers) == len(dead)
+    assert await due_in(app, dead, clock) == pytest.approx([10 * n for n in range(12)])
+
+
+@pytest.fixture
+def four_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let payloads be looked at in the newest four only."""
     for store in ("sqlite", "postgres"):
         monkeypatch.setattr(f"rowlock.stores.{store}.read.PAYLOADS_LOOKED_AT", 4)
 
-    answers = await app.replay(Filter(payload={"number": -12}))
-    assert [answer.job_id for answer in answers] == [dead[-1]]
-    assert "narrow the filter" in caplog.text
 
-    caplog.clear()
-    await app.replay(Filter(ids=tuple(dead[:4]), payload={"number": -1}))
-    assert caplog.text == ""
+@pytest.mark.parametrize("verb", ["replay", "delete"])
+@pytest.mark.usefixtures("four_looked_at")
+async def test_a_verb_does_no_more_than_its_preview_says(
+    app: App, dead: list[int], note: Task[..., Any], verb: VerbName
+) -> None:
+    many = [known(await note.enqueue(number=-99)) for _ in range(9)]
+    await drain(app, raises=False)
+    where = Filter(status="failed", payload={"number": -99})
+
+    preview = await app.preview(verb, where)
+    answers = await getattr(app, verb)(where)
+
+    assert (preview.count, preview.is_cut) == (4, True)
+    assert [answer.job_id for answer in answers] == many[:4:-1]
+    assert (answers.done, answers.is_cut) == (4, True)
+    assert len((await app.list(Filter(status="failed"))).jobs) == len(dead) + 5
+
+
+@pytest.mark.usefixtures("four_looked_at")
+async def test_it_is_said_that_more_may_fit_though_none_was_found(
+    app: App, dead: list[int]
+) -> None:
+    answers = await app.replay(Filter(payload={"number": -1}))
+    assert (list(answers), answers.is_cut) == ([], True)
+
+    whole = await app.replay(Filter(ids=tuple(dead[:4]), payload={"number": -1}))
+    assert (whole.done, whole.is_cut) == (1, False)
 
 
 async def test_all_is_every_job_that_a_verb_takes(
@@ -170,5 +222,33 @@ async def test_all_is_every_job_that_a_verb_takes(
 
     answers = await app.replay(Filter(all=True))
 
-    assert sum(answer.done for answer in answers) == len(dead)
-    assert len(answers) == len(dead) + 1
+    assert answers.done == len(answers) == len(dead)
+
+
+async def test_a_preview_tells_what_a_verb_would_take(
+    app: App, dead: list[int], note: Task[..., Any]
+) -> None:
+    pending = known(await note.enqueue(number=1))
+
+    everything = await app.preview("replay", Filter(all=True))
+    by_id = await app.preview("replay", [pending, dead[0], 999_999])
+    to_cancel = await app.preview("cancel", Filter(task="note"))
+
+    assert (everything.verb, everything.count, everything.sampled) == ("replay", 12, 12)
+    assert {group.last_error for group in everything.groups} == {
+        f"ValueError: -{n}" for n in range(1, 13)
+    }
+    assert (by_id.count, by_id.groups[0].jobs) == (1, 1)
+    assert to_cancel.groups == (
+        PreviewGroup(jobs=1, status=Status.PENDING, task="note", last_error=None),
+    )
+    assert (await app.get(dead[0])).status is Status.FAILED
+
+
+async def test_a_filter_for_what_a_verb_never_takes_is_refused(app: App) -> None:
+    for call in (
+        app.replay(Filter(status="succeeded")),
+        app.preview("replay", Filter(status="succeeded")),
+    ):
+        with pytest.raises(UsageError, match="replay takes failed and cancelled jobs"):
+            await call

@@ -47,6 +47,10 @@ TWINS: dict[str, Callable[[App], object]] = {
     "app.find": lambda app: app.find_sync("note", "key"),
     "app.wait": lambda app: app.wait_sync(1, timeout=1),
     "app.stats": lambda app: app.stats_sync(),
+    "app.why": lambda app: app.why_sync(1),
+    "app.dead": lambda app: app.dead_sync(),
+    "app.doctor": lambda app: app.doctor_sync(),
+    "app.preview": lambda app: app.preview_sync("cancel", 1),
     "app.open": lambda app: app.open_sync(),
     "app.close": lambda app: app.close_sync(),
 }

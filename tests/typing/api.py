@@ -16,6 +16,7 @@ from typing import Any, assert_type, overload
 
 from rowlock import (
     Answer,
+    Answers,
     App,
     Attempt,
     Backoff,
@@ -27,6 +28,7 @@ from rowlock import (
     KeyedTask,
     NewJob,
     Page,
+    Preview,
     Retention,
     Retry,
     Snooze,
@@ -217,17 +219,17 @@ async def operators_get_values() -> None:
     assert_type(await app.list(Filter(task="greet")), Page)
     assert_type(await app.find(greet, "greet:Ada"), Job | None)
     assert_type(app.find_sync("greet", "greet:Ada"), Job | None)
-    assert_type(await app.cancel(17), Sequence[Answer])
-    assert_type(app.replay_sync(Filter(task="greet")), Sequence[Answer])
-    assert_type(
-        await app.move([17], queue="mail", priority=5, delay=0), Sequence[Answer]
-    )
+    assert_type(await app.cancel(17), Answers)
+    assert_type(app.replay_sync(Filter(task="greet")), Answers)
+    assert_type(await app.move([17], queue="mail", priority=5, delay=0), Answers)
     old = Filter(status=Status.FAILED, older_than=timedelta(days=1))
     assert_type(old.status, Status | None)
     assert_type(Filter(status="failed", older_than=3600).older_than, timedelta | None)
     assert_type(Filter(ids=[1, 2]).ids, tuple[int, ...] | None)
     assert_type(Retention(failed=3600).failed, timedelta)
-    assert_type(app.delete_sync(old, by="ada"), Sequence[Answer])
+    assert_type(app.delete_sync(old, by="ada"), Answers)
+    assert_type(app.delete_sync(old)[0], Answer)
+    assert_type(await app.preview("replay", old), Preview)
     assert_type(await app.resume(queue="mail"), bool)
     await app.pause(task=greet, for_=timedelta(hours=1), reason="the provider is down")
     assert_type(await app.stats(), Stats)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from rowlock import Filter, Status, UsageError
-from rowlock._filter import Between, PayloadField
+from rowlock._filter import Between
 
 
 def made(**fields: object) -> Filter:
@@ -57,6 +57,8 @@ def test_a_range_is_a_number_or_two_ends(given: object, read: Between) -> None:
         (5, 3),
         (None, None),
         (1, 2, 3),
+        (True, 2),
+        (0, False),
         1.5,
         True,
         2**31,
@@ -88,18 +90,6 @@ def test_an_age_is_in_seconds_or_a_timedelta(name: str) -> None:
         made(**{name: -1})
 
 
-def test_a_payloads_fields_are_flat_by_their_paths() -> None:
-    where = Filter(payload={"a": {"b": 1, "c": {"d": None}}, "e.f": "x", "g": True})
-
-    assert where.payload_fields == (
-        PayloadField(("a", "b"), 1),
-        PayloadField(("a", "c", "d"), None),
-        PayloadField(("e.f",), "x"),
-        PayloadField(("g",), value=True),
-    )
-    assert Filter().payload_fields == ()
-
-
 @pytest.mark.parametrize(
     ("payload", "said"),
     [
@@ -111,8 +101,11 @@ def test_a_payloads_fields_are_flat_by_their_paths() -> None:
         ({"a": float("nan")}, "a is given nan"),
         ({"a": float("inf")}, "a is given inf"),
         ({5: 1}, "5 isn't one"),
-        ({'a"b': 1}, "without quotes"),
-        ({"a\0": 1}, "without quotes"),
+        ({"a\0": 1}, "without NUL"),
+        ({"a": {"\ud800": 1}}, "without NUL"),
+        ({"a": "\0"}, "a is given"),
+        ({"a": "\ud800"}, "a is given"),
+        ({"a": 10**5000}, "a is given"),
     ],
 )
 def test_what_cant_be_compared_in_a_payload_is_refused(
@@ -130,6 +123,19 @@ def test_every_job_is_said_alone() -> None:
     assert not Filter(ids=()).is_empty
     with pytest.raises(UsageError, match="goes with nothing else"):
         Filter(all=True, status=Status.FAILED)
+
+
+@pytest.mark.parametrize("given", ["yes", 1, None])
+def test_every_job_is_not_said_by_chance(given: object) -> None:
+    with pytest.raises(UsageError, match=r"Filter\(all=\) takes True or False"):
+        made(all=given)
+
+
+@pytest.mark.parametrize("given", ["17", b"17", 1.5, [None]])
+def test_ids_are_no_texts(given: object) -> None:
+    with pytest.raises(UsageError, match="id"):
+        made(ids=given)
+    assert made(ids=17).ids == (17,)
 
 
 def test_filters_are_compared_by_what_they_say() -> None:

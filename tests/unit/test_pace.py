@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from rowlock import UsageError
-from rowlock._pace import Pace, check_pace, step_of
+from rowlock._pace import HANDING_OVER, UNSURE, Pace, check_pace, step_of
 
 SECOND = timedelta(seconds=1)
 
@@ -26,20 +26,46 @@ def monotonic(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_the_last_slots_are_taken_first() -> None:
     pace = Pace(5, 2 * SECOND, 10 * SECOND)
 
-    assert [pace.take(2), pace.take(2), pace.take(1)] == [
-        16 * SECOND,
-        12 * SECOND,
-        10 * SECOND,
-    ]
+    assert pace.take(2) == 16 * SECOND
+    assert pace.take(2) == 12 * SECOND - UNSURE
+    assert pace.take(1) == 10 * SECOND - 2 * UNSURE
 
 
 def test_slots_stay_where_they_were_in_time(monotonic: list[float]) -> None:
     pace = Pace(5, 2 * SECOND, 10 * SECOND)
 
+    monotonic[0] += 100  # nothing is given out yet
+    assert pace.take(2) == 16 * SECOND
     monotonic[0] += 3
-    assert pace.take(2) == 13 * SECOND
-    monotonic[0] += 60
-    assert pace.take(3) == 0 * SECOND
+    assert pace.take(2) == 9 * SECOND - UNSURE
+
+
+def test_what_is_handed_over_too_late_follows_behind_the_last(
+    monotonic: list[float],
+) -> None:
+    pace = Pace(6, 2 * SECOND, 0 * SECOND)
+
+    assert pace.take(2) == 8 * SECOND  # until 12
+    monotonic[0] += 5
+    assert pace.take(2) == 12 * SECOND + UNSURE - 5 * SECOND  # 4 is over: until 16
+    assert pace.take(2) == 16 * SECOND + 2 * UNSURE - 5 * SECOND
+
+
+def test_the_first_are_later_by_the_time_that_handing_over_takes(
+    monotonic: list[float],
+) -> None:
+    pace = Pace(9000, SECOND, 0 * SECOND)
+
+    assert pace.take(1000, of=9000) == 8000 * SECOND + 8 * (HANDING_OVER + UNSURE)
+    monotonic[0] += 1
+    assert pace.take(8000, of=9000) == 8 * HANDING_OVER + 7 * UNSURE - SECOND
+
+
+@pytest.mark.usefixtures("monotonic")
+def test_without_a_pace_all_are_due_at_once() -> None:
+    pace = Pace(9000, 0 * SECOND, 5 * SECOND)
+
+    assert [pace.take(1000, of=9000) for _ in range(9)] == [5 * SECOND] * 9
 
 
 @pytest.mark.parametrize(
@@ -78,3 +104,5 @@ def test_a_rate_by_which_nobody_lives_to_see_the_last_is_refused() -> None:
         Pace(10_000, step_of(1e-6, None, 10_000), 0 * SECOND)
     with pytest.raises(UsageError, match="more than a century"):
         Pace(2, step_of(5e-324, None, 2), 0 * SECOND)
+    with pytest.raises(UsageError, match="the last of 200,000 jobs"):
+        Pace(200_000, step_of(1e-10, None, 200_000), 0 * SECOND)

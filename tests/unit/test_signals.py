@@ -59,3 +59,8 @@ def test_a_negative_delay_is_refused_with_the_name_of_the_signal() -> None:
 def test_a_delay_in_the_place_of_the_reason_is_refused() -> None:
     with pytest.raises(UsageError, match=r"write Retry\(delay=60\)\."):
         Retry(60)  # type: ignore[arg-type]  # what is refused
+
+
+def test_an_unrecoverable_that_is_raised_bare_is_one() -> None:
+    with pytest.raises(Unrecoverable, match="no attempt can succeed"):
+        raise Unrecoverable

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from rowlock import _copy
 from rowlock._app import App
-from rowlock._copy import Survey
 from rowlock._errors import StoreUnavailable
-from rowlock._store import Store
 from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import output_options, read_name
+
+if TYPE_CHECKING:
+    from rowlock._copying import Survey
+    from rowlock._store import Store
 
 
 @click.command(
@@ -52,6 +53,8 @@ def copy(*, source: str, target: str, dry_run: bool, output: Output) -> None:
     whole or not at all, and can be repeated where it was not. To Postgres it goes as
     the owner of the schema, after `rowlock migrate`.
     """
+    import asyncio
+
     leaving, arriving = App(source), App(target)
     for app in (leaving, arriving):
         refuse_memory(app)
@@ -72,6 +75,8 @@ def copy(*, source: str, target: str, dry_run: bool, output: Output) -> None:
 async def _run(
     source: Store, target: Store, *, is_missing: bool, dry_run: bool
 ) -> Survey:
+    from rowlock import _copy
+
     try:
         if dry_run:
             # Looking must not make a file.

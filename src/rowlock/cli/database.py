@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -45,6 +46,11 @@ def file_of(app: App) -> Path | None:
     scheme, _, path = app.url.partition(":///")
     # Quoted as a URL is: a space or an accent isn't there as itself.
     return Path(unquote(path)) if scheme == "sqlite" and app.url != MEMORY else None
+
+
+def now_of(app: App) -> datetime:
+    """Tell an open store's time: how far an instant is depends on no other clock."""
+    return app._portal.run(app._store.figures.now(), "app.get")
 
 
 def refuse_memory(app: App) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 
 from rowlock._dead_letters import DeadGroup
 from rowlock._durations import relative
 from rowlock.cli import completion
-from rowlock.cli.database import opened
+from rowlock.cli.database import now_of, opened
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import Place, output_options, place_options, read_name
 from rowlock.cli.table import Cell, Column, print_table
@@ -71,13 +71,13 @@ def dead(
     with opened(place) as app:
         # One more tells whether there are more.
         found = app.dead_sync(task=task, queue=queue, limit=limit + 1)
+        now = now_of(app)
     groups = found[:limit]
     if output.prints(groups, groups):
         return
     if not groups:
         click.echo("No dead letters.", err=True)
         return
-    now = datetime.now(UTC)
     print_table(COLUMNS, [_row(group, now) for group in groups])
     if len(found) > limit:
         click.echo("There are more: --limit shows them.", err=True)

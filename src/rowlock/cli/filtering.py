@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -13,6 +13,8 @@ from rowlock._filter import Between, to_between
 from rowlock._job import JSON, Status
 from rowlock.cli import completion
 from rowlock.cli.parameters import read_name, read_seconds
+
+T = TypeVar("T")
 
 
 def read_between(
@@ -57,23 +59,46 @@ def _value(text: str) -> JSON:
     return value
 
 
+def once(read: Callable[..., T]) -> Callable[..., T]:
+    """
+    Let an option be given once; what click does with a second is to forget the first.
+
+    A list that shows less than was asked for, or a verb that takes less, says nothing
+    of it.
+    """
+
+    def read_one(
+        ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+    ) -> T:
+        if len(values) > 1:
+            msg = f"{param.opts[0]} takes one value, and is given {len(values)}."
+            raise UsageError(msg)
+        return read(ctx, param, values[0] if values else None)
+
+    return read_one
+
+
+def _as_it_is(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    return value
+
+
 def _age(since: str) -> Mapping[str, Any]:
     return {
-        "default": None,
-        "callback": read_seconds,
+        "multiple": True,
+        "callback": once(read_seconds),
         "metavar": "DURATION",
         "help": f"Only those {since}, as in 90, 10m, 2h or 3d.",
     }
 
 
 def _name(what: str, **more: object) -> Mapping[str, Any]:
-    return {"default": None, "callback": read_name, "help": what, **more}
+    return {"multiple": True, "callback": once(read_name), "help": what, **more}
 
 
 def _range(of: str) -> Mapping[str, Any]:
     return {
-        "default": None,
-        "callback": read_between,
+        "multiple": True,
+        "callback": once(read_between),
         "metavar": "NUMBER",
         "help": f"Only with this {of}, or one in a range as in 3.., ..5 or 3..5.",
     }
@@ -84,7 +109,8 @@ FILTER_OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "status": click.option(
         "--status",
         type=click.Choice([str(status) for status in Status]),
-        default=None,
+        multiple=True,
+        callback=once(_as_it_is),
         help="Only jobs in this status.",
     ),
     "task": click.option(

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
+from difflib import get_close_matches
 from typing import NoReturn
 
 import click
 
 from rowlock._answers import Page
 from rowlock._app import App
+from rowlock._choice import LARGEST_SEARCH
 from rowlock._durations import relative
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
 from rowlock._job import Job, Status
-from rowlock._operations import CUT
-from rowlock.cli import colour
-from rowlock.cli.database import opened
+from rowlock._operations import CUT, error_of
+from rowlock.cli import colour, completion
+from rowlock.cli.database import now_of, opened
 from rowlock.cli.dead import dead
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import (
@@ -27,7 +30,7 @@ from rowlock.cli.parameters import (
     read_id,
     read_ids,
 )
-from rowlock.cli.selection import error_of, filter_options
+from rowlock.cli.selection import filter_options
 from rowlock.cli.story import tell
 from rowlock.cli.table import Cell, Column, print_table, printable
 from rowlock.cli.verbs import cancel, delete, move, replay, run
@@ -93,7 +96,8 @@ def list_(
     """
     List jobs, newest first.
 
-    With --follow the newest --limit jobs that fit are watched, the oldest first.
+    With --follow the newest --limit jobs come first, the oldest of them on top; then
+    each that changes, and each that comes to fit, however old it is.
     """
     where = replace(where, ids=job_ids or None)
     if follow and (output.as_json or after is not None):
@@ -103,10 +107,14 @@ def list_(
         if follow:
             _follow(app, where, output, limit)
         page = app.list_sync(where, after=after, limit=limit)
+        now = now_of(app)
+        hint = None if page.jobs else _hint(app, where)
     if page.is_cut:
         click.echo(CUT, err=True)
+    if hint is not None:
+        click.echo(hint, err=True)
     if not output.prints(page, page.jobs):
-        _print_page(page, datetime.now(UTC))
+        _print_page(page, now)
 
 
 @jobs.command(
@@ -125,8 +133,9 @@ def show(job_id: int, output: Output, *, place: Place) -> None:
     """
     with opened(place) as app:
         job = app.get_sync(job_id)
+        now = now_of(app)
     if not output.prints(job):
-        for line in tell(job, datetime.now(UTC)):
+        for line in tell(job, now):
             click.echo(line)
 
 
@@ -155,22 +164,52 @@ for verb in (dead, run, move, cancel, replay, delete):
 
 
 def _follow(app: App, where: Filter, output: Output, limit: int) -> NoReturn:
-    """Print the jobs that fit as they come and change."""
-    seen: dict[int, tuple[datetime, int]] = {}
+    """Print the newest jobs, then those that come to fit or change."""
+    marks: dict[int, tuple[datetime, int]] = {}
+    fitting: frozenset[int] | None = None
     is_titled = False
     while True:
-        jobs = app.list_sync(where, limit=limit).jobs[::-1]
-        changed = [job for job in jobs if seen.get(job.id) != _mark(job)]
-        seen = {job.id: _mark(job) for job in jobs}
+        found = app._portal.run(_fitting(app, where), "app.list")
+        newest = app.list_sync(where, limit=limit).jobs
+        # One that was replayed and died again is no newer than it was.
+        come = set() if fitting is None else found - fitting
+        come -= {job.id for job in newest}
+        more = app._portal.run(_get(app, come), "app.get") if come else []
+        changed = [job for job in newest if marks.get(job.id) != _mark(job)]
+        changed = sorted([*changed, *more], key=lambda job: job.id)
+        fitting, marks = found, {job.id: _mark(job) for job in newest}
         if changed and not output.prints(changed, changed):
-            rows = [_row(job, datetime.now(UTC)) for job in changed]
+            now = now_of(app)
+            rows = [_row(job, now) for job in changed]
             print_table(COLUMNS, rows, titled=not is_titled)
             is_titled = True
         time.sleep(FOLLOW_PAUSE_S)
 
 
+async def _fitting(app: App, where: Filter) -> frozenset[int]:
+    await app.open()
+    return frozenset((await app._store.search(where, limit=LARGEST_SEARCH)).ids)
+
+
+async def _get(app: App, ids: Collection[int]) -> Sequence[Job]:
+    return await app._store.get(sorted(ids))
+
+
 def _mark(job: Job) -> tuple[datetime, int]:
     return job.updated_at, job.claims
+
+
+def _hint(app: App, where: Filter) -> str | None:
+    """Say that nobody knows the task or the queue that is asked for."""
+    for kind, name, known in (
+        ("task", where.task, completion.task_names),
+        ("queue", where.queue, completion.queue_names),
+    ):
+        if name is not None and name not in (names := known(app)):
+            near = get_close_matches(name, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            return f"No job and no live worker has a {kind} {printable(name)!r}{hint}"
+    return None
 
 
 def _print_page(page: Page, now: datetime) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ class CommandLine(click.Group):
     ) -> NoReturn:
         """Run it, and end the process with the exit code."""
         extra["standalone_mode"] = False
+        _open_closed()
         UNHEARD.setLevel(logging.WARNING)
         colour.begin()
         # A terminal that can't show a letter shows a mark for it instead of nothing.
@@ -67,6 +69,14 @@ class CommandLine(click.Group):
             if ctx.params["debug"]:
                 traceback.print_exc()
             raise
+
+
+def _open_closed() -> None:
+    """Let a stream that the shell has closed (`>&-`) be one that leads nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))
 
 
 @click.group(

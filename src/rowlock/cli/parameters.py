@@ -23,6 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Fewer than those of which Python refuses to make a number.
 _DIGITS = re.compile("[0-9]{1,30}")
+# What looks like an app's name.
+APP = re.compile(r"[\w.]+:[\w.]+")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -59,6 +61,9 @@ def read_ids(
 
 
 def _id(value: str) -> int:
+    if APP.fullmatch(value):
+        msg = f"{value!r} is no job's id. An app is named by -A {value}."
+        raise UsageError(msg)
     return check_id(int(value) if _DIGITS.fullmatch(value) else value)
 
 

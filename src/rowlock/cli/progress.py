@@ -5,22 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from rowlock._app import App
-from rowlock.events import (
-    Event,
-    JobsCancelled,
-    JobsDeleted,
-    JobsMoved,
-    JobsReplayed,
-)
+from rowlock._errors import StoreError
+
+if TYPE_CHECKING:
+    from rowlock._app import App
+    from rowlock._events import Event
 
 
 @contextmanager
 def telling_progress(app: App, verb: str) -> Iterator[None]:
-    """Tell on a terminal how far a verb is, and at Ctrl-C how far it came."""
+    """Tell on a terminal how far a verb is, and where it is stopped how far it came."""
+    from rowlock._events.operators import (
+        JobsCancelled,
+        JobsDeleted,
+        JobsMoved,
+        JobsReplayed,
+    )
+
     done, told = 0, ""
 
     def count(event: Event) -> None:
@@ -37,13 +42,14 @@ def telling_progress(app: App, verb: str) -> Iterator[None]:
     end = app.listen(count)
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, StoreError) as error:
         _wipe(told)
-        click.echo(
-            f"Stopped: {done:,} job{'s' * (done != 1)} done, and perhaps those under"
-            " way. The same command goes on with the others.",
-            err=True,
-        )
+        if done or isinstance(error, KeyboardInterrupt):
+            click.echo(
+                f"Stopped: {done:,} job{'s' * (done != 1)} done, and perhaps those"
+                " under way. The same command goes on with the others.",
+                err=True,
+            )
         raise
     finally:
         end()

@@ -54,7 +54,8 @@ class StopSignals:
 
     def _begin(self, name: str) -> None:
         logger.info(
-            "%s: claiming no more, and waiting for what runs; once more ends at once.",
+            "%s: claiming no more, and waiting for what runs; once more, after half a"
+            " second, ends at once.",
             name,
         )
         self._stop()

@@ -14,7 +14,6 @@ from rowlock._app import App
 from rowlock._dead_letters import ReplayState
 from rowlock._durations import relative, span
 from rowlock._job import JSON
-from rowlock._register import task_infos
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -160,6 +159,8 @@ def _all(
     waiting: Iterable[TaskStats],
     rules: Mapping[str, ReplayState],
 ) -> list[Known]:
+    from rowlock._register import task_infos
+
     due: Counter[str] = Counter()
     for each in waiting:
         due[each.task] += each.due

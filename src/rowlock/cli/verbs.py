@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from datetime import timedelta
 
 import click
 
-from rowlock._answers import Answer
+from rowlock._answers import Answer, Answers
 from rowlock._app import App
+from rowlock._choice import Where
+from rowlock._durations import span
 from rowlock._errors import UsageError
 from rowlock._job import Status
-from rowlock._operations import Where
+from rowlock._operations import CUT
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from rowlock._pace import Pace, step_of
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -31,25 +34,20 @@ from rowlock.cli.progress import telling_progress
 from rowlock.cli.selection import (
     Selection,
     Verb,
-    ids,
     is_agreed,
-    preview,
     print_preview,
     selection_options,
 )
 
-Call = Callable[[App, Where], Sequence[Answer]]
+Call = Callable[[App, Where], Answers]
+# What a verb comes to, for so many jobs.
+Plan = Callable[[int], str | None]
 
-CANCEL = Verb(name="cancel", statuses=(Status.PENDING, Status.RUNNING))
-REPLAY = Verb(name="replay", statuses=(Status.FAILED, Status.CANCELLED))
-RUN = Verb(name="run", statuses=(Status.PENDING,))
-MOVE = Verb(name="move", statuses=(Status.PENDING,))
-DELETE = Verb(
-    name="delete",
-    statuses=(Status.FAILED, Status.CANCELLED, Status.SUCCEEDED),
-    always_asks=True,
-)
-
+CANCEL = Verb(name="cancel", is_="cancel")
+REPLAY = Verb(name="replay", is_="replay")
+RUN = Verb(name="run", is_="move")
+MOVE = Verb(name="move", is_="move")
+DELETE = Verb(name="delete", is_="delete", always_asks=True)
 
 to_queue_option = click.option(
     "--to-queue",
@@ -73,7 +71,7 @@ def cancel(selection: Selection, output: Output, place: Place) -> int:
     Cancel jobs: pending ones at once, running ones as soon as their handler stops.
 
     Which ones is said by ids or by a filter; by a filter it asks first. Exit code 0
-    where all were cancelled, 3 where none was found, else 1.
+    where all were cancelled, 3 where none of the ids was found, else 1.
     """
     return _act(CANCEL, selection, App.cancel_sync, output, place)
 
@@ -123,17 +121,24 @@ def replay(
     Which ones is said by ids or by a filter; by a filter it asks first. With --rate or
     --spread they are due one after the other, the oldest first; this command is done
     at once. Stopped half way, it goes on where it is started again. Exit code 0 where
-    all were replayed, 3 where none was found, else 1.
+    all were replayed, 3 where none of the ids was found, else 1.
     """
+    if rate is not None and spread is not None:
+        msg = "Say either --rate or --spread, not both."
+        raise UsageError(msg)
 
-    def call(app: App, where: Where) -> Sequence[Answer]:
+    def call(app: App, where: Where) -> Answers:
         return app.replay_sync(
             where, rate=rate, spread=spread, delay=delay, queue=to_queue
         )
 
-    # Failed and cancelled ones share one pace.
-    whole = rate is not None or spread is not None
-    return _act(replace(REPLAY, whole=whole), selection, call, output, place)
+    def plan(count: int) -> str | None:
+        last = Pace(count, step_of(rate, spread, count), delay).last
+        if not last:
+            return None
+        return f"The last of them is due in {span(last.total_seconds())}."
+
+    return _act(REPLAY, selection, call, output, place, plan=plan)
 
 
 @click.command(
@@ -148,11 +153,11 @@ def run(selection: Selection, output: Output, place: Place) -> int:
     Make pending jobs due now, whatever delay or backoff they wait for.
 
     Which ones is said by ids or by a filter; by a filter it asks first. A worker runs
-    them, not this command. Exit code 0 where all are due, 3 where none was found,
-    else 1.
+    them, not this command. Exit code 0 where all are due, 3 where none of the ids was
+    found, else 1.
     """
 
-    def call(app: App, where: Where) -> Sequence[Answer]:
+    def call(app: App, where: Where) -> Answers:
         return app.move_sync(where, delay=0)
 
     return _act(RUN, selection, call, output, place)
@@ -192,13 +197,13 @@ def move(
     Give pending jobs another queue, another priority, or another time to be due.
 
     Which ones is said by ids or by a filter; by a filter it asks first. Exit code 0
-    where all were moved, 3 where none was found, else 1.
+    where all were moved, 3 where none of the ids was found, else 1.
     """
     if to_queue is None and to_priority is None and delay is None:
         msg = "Say where to: --to-queue, --to-priority or --delay."
         raise UsageError(msg)
 
-    def call(app: App, where: Where) -> Sequence[Answer]:
+    def call(app: App, where: Where) -> Answers:
         return app.move_sync(where, queue=to_queue, priority=to_priority, delay=delay)
 
     return _act(MOVE, selection, call, output, place)
@@ -216,32 +221,47 @@ def delete(selection: Selection, output: Output, place: Place) -> int:
     Remove finished jobs for good, with all that they tell.
 
     Which ones is said by ids or by a filter; it asks first. Pending and running jobs
-    stay: cancel them before. Exit code 0 where all were deleted, 3 where none was
-    found, else 1.
+    stay: cancel them before. Exit code 0 where all were deleted, 3 where none of the
+    ids was found, else 1.
     """
     return _act(DELETE, selection, App.delete_sync, output, place)
 
 
 def _act(
-    verb: Verb, selection: Selection, call: Call, output: Output, place: Place
+    verb: Verb,
+    selection: Selection,
+    call: Call,
+    output: Output,
+    place: Place,
+    *,
+    plan: Plan = lambda _count: None,
 ) -> int:
-    parts = selection.parts(verb)
+    where = selection.of(verb)
     with opened(place) as app:
         if selection.dry_run:
-            print_preview(preview(app, verb, selection), output)
+            found = app.preview_sync(verb.is_, where)
+            planned = plan(found.count)
+            print_preview(found, verb, output)
+            _say(planned)
             return DONE
         if not is_agreed(app, verb, selection):
             click.echo("Nothing was done.", err=True)
             return FAILED
         with telling_progress(app, verb.name):
-            if verb.whole:
-                parts = [tuple(job_id for part in parts for job_id in ids(app, part))]
-            answers = [answer for part in parts for answer in call(app, part)]
+            answers = call(app, where)
+    if answers.is_cut:
+        click.echo(CUT, err=True)
     _print_answers(answers, output, counted=not selection.ids)
+    _say(plan(len(answers)) if answers.done else None)
     return _code(answers)
 
 
-def _print_answers(answers: Sequence[Answer], output: Output, *, counted: bool) -> None:
+def _say(sentence: str | None) -> None:
+    if sentence is not None:
+        click.echo(sentence, err=True)
+
+
+def _print_answers(answers: Answers, output: Output, *, counted: bool) -> None:
     documents = [{**asdict(answer), "answer": str(answer)} for answer in answers]
     if output.prints(documents, documents):
         return
@@ -255,7 +275,7 @@ def _print_answers(answers: Sequence[Answer], output: Output, *, counted: bool) 
             click.echo(f"{answer.job_id}  {_words(answer)}")
 
 
-def _code(answers: Sequence[Answer]) -> int:
+def _code(answers: Answers) -> int:
     if all(answer.done for answer in answers):
         return DONE
     found = any(answer.done or answer.status is not None for answer in answers)

@@ -17,7 +17,16 @@ from collections.abc import (
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, date
 
-from rowlock._copy import COLUMNS, STATUS, Damage, Row, Survey
+from rowlock._copying import (
+    COLUMNS,
+    PART_BYTES,
+    PART_JOBS,
+    STATUS,
+    Damage,
+    Row,
+    Survey,
+    size_of,
+)
 from rowlock._errors import ConfigError, SchemaMismatch
 from rowlock._job import Status
 from rowlock._store import Pause, TaskInfo
@@ -76,8 +85,16 @@ class PostgresCopying:
         """Give all jobs of one snapshot; see `Copying.jobs`."""
         async with self._transaction() as session:
             await session.run("copy_jobs")
+            part: list[Row] = []
+            size = 0
             while found := await session.run("copy_next"):
-                yield found
+                part += found
+                size += sum(map(size_of, found))
+                if size >= PART_BYTES or len(part) >= PART_JOBS:
+                    yield part
+                    part, size = [], 0
+            if part:
+                yield part
 
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[Survey]:
@@ -154,6 +171,8 @@ class PostgresReceiving:
         with _as_the_owner():
             # Given values, though none, psycopg reads a % that is written twice as one.
             await session.execute(restart.encode(), {})
+        # One that has ended is no pause, and would keep out the one that arrives.
+        await session.run("forget_pauses")
         await self._add_pauses(arriving.pauses)
         await self._add_tasks(arriving.tasks)
 

@@ -24,6 +24,10 @@ class PostgresFigures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def now(self) -> datetime:
+        """Tell the server's time; see `Figures.now`."""
+        return await self._database.read(_now)
+
     async def overview(self) -> Overview:
         """Tell who is at work and what is paused; see `Figures.overview`."""
         return await self._database.read(_overview)
@@ -39,6 +43,12 @@ class PostgresFigures:
         return await self._database.read(
             partial(place, job_id=job_id, queue=queue, tasks=tasks)
         )
+
+
+async def _now(session: Session) -> datetime:
+    ((now,),) = await session.run("now")
+    told: datetime = now
+    return told
 
 
 async def stats(session: Session) -> Stats:

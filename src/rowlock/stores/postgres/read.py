@@ -54,13 +54,12 @@ async def search(
 async def _search(
     session: Session, where: Filter, after: int | None, limit: int
 ) -> Matches:
-    if not where.payload_fields:
+    if where.payload is None:
         return Matches(await _fitting(session, where, after, limit))
     looked_at = await _fitting(session, where, None, PAYLOADS_LOOKED_AT + 1)
     chosen = [i for i in looked_at[:PAYLOADS_LOOKED_AT] if after is None or i < after]
-    fields = [{"path": f.path, "value": f.value} for f in where.payload_fields]
     found = await session.run(
-        "match", ids=rows.numbers(chosen), fields=json.dumps(fields)
+        "match", ids=rows.numbers(chosen), fields=json.dumps(where.payload)
     )
     ids = sorted((job_id for (job_id,) in found), reverse=True)[:limit]
     return Matches(tuple(ids), is_cut=len(looked_at) > PAYLOADS_LOOKED_AT)

@@ -2,7 +2,7 @@
 This store's statements, with their slots filled.
 
 The slots are the schema and what is named after it, and the store's now: the server's
-clock, or a parameter where a test moves the time.
+clock, or a parameter where a test moves the time. Those of parts are filled before.
 """
 
 from __future__ import annotations

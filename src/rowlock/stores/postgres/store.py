@@ -291,8 +291,8 @@ class PostgresStore:
         answer = await self._database.write(
             partial(operate.pause, pause=pause, for_=for_, resume=resume)
         )
-        if resume:
-            await self._database.tell_everything()
+        # Also where one is replaced: it may end earlier than the sleepers believe.
+        await self._database.tell_everything()
         return answer
 
     async def list(

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from rowlock._errors import ConfigError
 from rowlock.stores.sqlite import errors
+from rowlock.stores.sqlite.payload import fits
 from rowlock.stores.sqlite.peers import Peers
 from rowlock.stores.sqlite.statements import SQL
 
@@ -204,6 +205,7 @@ def _connect(path: str, trace: Trace | None, *, timeout: float) -> sqlite3.Conne
         cached_statements=256,
         uri=path.startswith("file:"),
     )
+    connection.create_function("rowlock_fits", 2, fits, deterministic=True)
     connection.set_trace_callback(trace)
     return connection
 

@@ -13,7 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from rowlock._copy import COLUMNS, FLAGS, INSTANTS, Damage, Row, Survey
+from rowlock._copying import (
+    COLUMNS,
+    FLAGS,
+    INSTANTS,
+    PART_BYTES,
+    PART_JOBS,
+    Damage,
+    Row,
+    Survey,
+    size_of,
+)
 from rowlock._errors import ConfigError
 from rowlock._job import Status
 from rowlock._store import Pause, TaskInfo
@@ -28,8 +38,6 @@ if TYPE_CHECKING:
     from rowlock.stores.sqlite.database import Database
 
 R = TypeVar("R")
-
-_AT_ONCE = 100  # rows; together in memory, and each may have some MiB
 
 # Where the columns are that a row has in another form.
 _FROM = 1
@@ -69,8 +77,8 @@ class SQLiteCopying:
         """Give all jobs of one snapshot, by id; see `Copying.jobs`."""
         async with self._apart() as apart:
             cursor = await apart.run(lambda own: own.execute(SQL["copy_jobs"]))
-            while found := await apart.run(lambda _: cursor.fetchmany(_AT_ONCE)):
-                yield [_to_row(row) for row in found]
+            while part := await apart.run(lambda _: _read_part(cursor)):
+                yield part
 
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[Survey]:
@@ -84,7 +92,7 @@ class SQLiteCopying:
         """Take jobs in under the write lock; see `Copying.receiving`."""
         async with self._apart() as apart:
             await apart.run(connections.begin)
-            yield SQLiteReceiving(apart, self._survey)
+            yield SQLiteReceiving(apart, self._survey, self._clock)
             await apart.commit()
 
     @asynccontextmanager
@@ -132,10 +140,14 @@ class SQLiteReceiving:
     """A `Receiving`: one transaction under the write lock."""
 
     def __init__(
-        self, apart: _Apart, survey: Callable[[sqlite3.Connection], Survey]
+        self,
+        apart: _Apart,
+        survey: Callable[[sqlite3.Connection], Survey],
+        clock: Clock,
     ) -> None:
         self._apart = apart
         self._survey = survey
+        self._clock = clock
 
     async def survey(self) -> Survey:
         """Tell what will stand here; see `Receiving.survey`."""
@@ -149,6 +161,9 @@ class SQLiteReceiving:
             last_id = max(arriving.last_id, 0 if given is None else given[0])
             connection.execute(SQL["forget_last_id"])
             connection.execute(SQL["give_ids_above"], {"last_id": last_id})
+            # One that has ended is no pause, and would keep out the one that arrives.
+            now = {"now": rows.to_micros(self._clock.now())}
+            connection.execute(SQL["forget_pauses"], now)
             connection.executemany(SQL["copy_pause"], map(_of_pause, arriving.pauses))
             connection.executemany(SQL["copy_task"], map(_of_task, arriving.tasks))
 
@@ -204,6 +219,18 @@ class _Apart:
 
 def _begin_reading(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
+
+
+def _read_part(cursor: sqlite3.Cursor) -> list[Row]:
+    part: list[Row] = []
+    size = 0
+    while size < PART_BYTES and len(part) < PART_JOBS:
+        found = cursor.fetchone()
+        if found is None:
+            break
+        part.append(_to_row(found))
+        size += size_of(found)
+    return part
 
 
 def _to_row(found: rows.Row) -> Row:

@@ -15,15 +15,22 @@ from rowlock.stores.sqlite.statements import SQL
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
+    from rowlock._clock import Clock
     from rowlock.stores.sqlite.database import Database
 
 
 class SQLiteFigures:
     """A `Figures` for one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
+
+    async def now(self) -> datetime:
+        """Tell the time of this machine, as all who use the file do."""
+        return self._clock.now()
 
     async def overview(self) -> Overview:
         """Tell who is at work and what is paused; see `Figures.overview`."""

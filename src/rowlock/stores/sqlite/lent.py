@@ -38,11 +38,12 @@ class SQLiteLent:
 
     def keeps_out(self, connection: object) -> bool:
         """Whether it is in a transaction before ours is open; see `Lent.keeps_out`."""
-        return (
-            isinstance(connection, sqlite3.Connection)
-            and not self._database.is_open
-            and connection.in_transaction
-        )
+        if not isinstance(connection, sqlite3.Connection) or self._database.is_open:
+            return False
+        try:
+            return connection.in_transaction
+        except sqlite3.ProgrammingError:  # closed, which the enqueue says
+            return False
 
     async def enqueue(
         self, jobs: Sequence[NewJob], connection: object

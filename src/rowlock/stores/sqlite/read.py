@@ -93,16 +93,12 @@ def search(
     limit: int,
 ) -> Matches:
     """Give the ids of jobs that fit, newest first, and read none of them."""
-    if not where.payload_fields:
+    if where.payload is None:
         return Matches(_fitting(connection, now, where, after, limit))
     looked_at = _fitting(connection, now, where, None, PAYLOADS_LOOKED_AT + 1)
     chosen = [i for i in looked_at[:PAYLOADS_LOOKED_AT] if after is None or i < after]
-    fields = [
-        {"path": "$" + "".join(f'."{name}"' for name in f.path), "value": f.value}
-        for f in where.payload_fields
-    ]
     found = connection.execute(
-        SQL["match"], {"ids": json.dumps(chosen), "fields": json.dumps(fields)}
+        SQL["match"], {"ids": json.dumps(chosen), "fields": json.dumps(where.payload)}
     ).fetchmany(limit)
     ids = tuple(job_id for (job_id,) in found)
     return Matches(ids, is_cut=len(looked_at) > PAYLOADS_LOOKED_AT)

@@ -77,7 +77,7 @@ class SQLiteStore:
         )
         self._lent = SQLiteLent(self._database, self._clock)
         self._dead_letters = SQLiteDeadLetters(self._database)
-        self._figures = SQLiteFigures(self._database)
+        self._figures = SQLiteFigures(self._database, self._clock)
         self._copying = SQLiteCopying(self._database, self._clock)
         self._turn = 0
 
@@ -277,7 +277,7 @@ class SQLiteStore:
                 for_=None if for_ is None else rows.to_span(for_),
                 resume=resume,
             ),
-            news=resume,
+            news=True,  # one that is replaced may end earlier than sleepers believe
         )
 
     async def get(self, ids: Sequence[int]) -> Sequence[Job]:

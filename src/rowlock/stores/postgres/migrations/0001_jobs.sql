@@ -121,6 +121,20 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN jsonb_array_length(errors) < 10 THEN errors ELSE errors - 0 END
     || jsonb_build_array(entry);
 
+-- Whether a payload has these fields, an object within an object. What a hand has written
+-- may be no `jsonb`, and fits nothing.
+CREATE FUNCTION {schema}.fits(payload json, fields jsonb) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    RETURN payload::jsonb @> fields;
+EXCEPTION
+    WHEN data_exception THEN
+        RETURN false;
+END
+$function$;
+
 -- Makes the partition of a day where it is missing; says whether it was. A table that is
 -- then attached: CREATE ... PARTITION OF would wait for every reader of the history, and
 -- a finish behind it.

@@ -3,7 +3,8 @@
 
 -- Nobody else may run anything: most of these act with the owner's rights.
 REVOKE ALL ON FUNCTION
-    {schema}.iso, {schema}.noted, {schema}.make_partition, {schema}.name_fault,
+    {schema}.iso, {schema}.noted, {schema}.fits, {schema}.make_partition,
+    {schema}.name_fault,
     {schema}.delay_fault, {schema}.instant_fault, {schema}.id_fault,
     {schema}.backoff_fault, {schema}.part_fault, {schema}.payload_fault,
     {schema}.enqueue(
@@ -81,7 +82,8 @@ BEGIN
     EXECUTE format('GRANT SELECT ON %I.migrations TO %I', {schema_name}, role);
     EXECUTE format('GRANT USAGE ON SEQUENCE %I.ids TO %I', {schema_name}, role);
     EXECUTE format(
-        'GRANT EXECUTE ON FUNCTION %1$I.iso, %1$I.noted, %1$I.make_partition TO %2$I',
+        'GRANT EXECUTE ON FUNCTION %1$I.iso, %1$I.noted, %1$I.fits, %1$I.make_partition'
+        ' TO %2$I',
         {schema_name}, role
     );
     FOR relation IN

@@ -1,3 +1,4 @@
--- The next jobs of the cursor that copy_jobs.sql opened, none at its end; so few that
--- they fit in memory together. Locks nothing.
-FETCH FORWARD 100 FROM copied;
+-- The next jobs of the cursor that copy_jobs.sql opened, none at its end. Ten: a part has
+-- a hundred of them, but fewer where they are large, of which only so many too much are
+-- then in memory. Locks nothing.
+FETCH FORWARD 10 FROM copied;

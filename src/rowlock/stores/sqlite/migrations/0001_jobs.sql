@@ -40,6 +40,24 @@ CREATE TABLE rowlock_rows (
     state TEXT,
     result TEXT,
     payload TEXT NOT NULL,
+    -- SQLite keeps a text in a column of numbers, and a hand writes one easily: whoever
+    -- reads it would stop, with all that it has claimed.
+    CONSTRAINT rowlock_types CHECK (
+        typeof(queue) = 'text' AND typeof(task) = 'text' AND typeof(payload) = 'text'
+        AND typeof(meta) = 'text' AND typeof(errors) = 'text'
+        AND typeof(priority) = 'integer' AND typeof(run_at) = 'integer'
+        AND typeof(claims) = 'integer' AND typeof(attempts) = 'integer'
+        AND typeof(failures) = 'integer' AND typeof(losses) = 'integer'
+        AND typeof(max_attempts) = 'integer' AND typeof(created_at) = 'integer'
+        AND typeof(updated_at) = 'integer' AND typeof(timeout) IN ('real', 'null')
+        AND typeof(expires_at) IN ('integer', 'null')
+        AND typeof(leased_until) IN ('integer', 'null')
+        AND typeof(cancel_requested_at) IN ('integer', 'null')
+        AND typeof(started_at) IN ('integer', 'null')
+        AND typeof(finished_at) IN ('integer', 'null')
+        AND typeof(worker) IN ('text', 'null')
+        AND typeof(idempotency_key) IN ('text', 'null')
+    ),
     CHECK ((status = 'running') = (leased_until IS NOT NULL)),
     CHECK ((status IN ('pending', 'running')) = (finished_at IS NULL))
 );
