@@ -7,7 +7,7 @@ They cross the seam, and stand apart from it so that `import rowlock` doesn't lo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Self, TypeAlias
@@ -154,6 +154,8 @@ class WorkerInfo:
     A worker as operators see it; `queues` None is any queue.
 
     `version` is that of its code, as `App(version=)` said, and `rowlock` Rowlock's own.
+    One that runs a job `alone`, or that `gives_way` to a suspect, claims nothing else
+    until that has ended, however much room it has.
     """
 
     id: str
@@ -166,8 +168,21 @@ class WorkerInfo:
     concurrency: int
     lease: timedelta
     running: int = 0
+    alone: bool = False
+    gives_way: bool = False
     started_at: datetime | None = None
     seen_at: datetime | None = None
+
+    def serves(self, task: str, queue: str) -> bool:
+        """
+        Tell whether it may claim a job of this task in this queue.
+
+            >>> from rowlock import App
+            >>> workers = App("sqlite://").stats_sync().workers
+            >>> any(worker.serves("greet", "mail") for worker in workers)
+            False
+        """
+        return task in self.tasks and (self.queues is None or queue in self.queues)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +236,21 @@ class TaskStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class Overview:
+    """
+    Who is at work and what is paused; workers are those that are live.
+
+    `registered` has the tasks that apps and workers have ever told of, by name.
+    """
+
+    now: datetime
+    workers: tuple[WorkerInfo, ...]
+    pauses: tuple[Pause, ...]
+    registered: tuple[TaskInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats(Overview):
     """
     The store at a glance, queues by name; workers are those that are live.
 
@@ -229,26 +258,24 @@ class Stats:
     apps and workers have ever told of, by name.
     """
 
-    now: datetime
     queues: tuple[QueueStats, ...]
-    workers: tuple[WorkerInfo, ...]
-    pauses: tuple[Pause, ...]
     tasks: tuple[TaskStats, ...] = ()
-    registered: tuple[TaskInfo, ...] = ()
 
     @property
     def unserved(self) -> Mapping[str, int]:
         """How many jobs are due of each task that no live worker runs, by name."""
-        unserved: Counter[str] = Counter()
-        for each in self.tasks:
-            if not any(_serves(worker, each) for worker in self.workers):
-                unserved[each.task] += each.due
-        return unserved
+        return unserved(self.tasks, self.workers)
 
 
-def _serves(worker: WorkerInfo, of: TaskStats) -> bool:
-    in_reach = worker.queues is None or of.queue in worker.queues
-    return in_reach and of.task in worker.tasks
+def unserved(
+    due: Iterable[TaskStats], workers: Collection[WorkerInfo]
+) -> Mapping[str, int]:
+    """Count the due jobs of each task that none of these workers runs, by name."""
+    unserved: Counter[str] = Counter()
+    for each in due:
+        if not any(worker.serves(each.task, each.queue) for worker in workers):
+            unserved[each.task] += each.due
+    return unserved
 
 
 Reason: TypeAlias = Literal[
@@ -263,6 +290,8 @@ Reason: TypeAlias = Literal[
     "scheduled",
     "unserved",
     "suspect",
+    "gives_way",
+    "alone",
     "behind",
     "busy",
     "due",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
+
+from rowlock._answers import Overview, TaskStats
 
 # More jobs than these before one aren't counted.
 AHEAD_COUNTED = 10_000
+
+# Over how long the rate of a queue is taken.
+RATE_SPAN = timedelta(minutes=1)
 
 
 class Place(NamedTuple):
@@ -15,25 +20,41 @@ class Place(NamedTuple):
     Where a pending job stands: how many due jobs are claimed before it.
 
     Of those `by_priority` come first by theirs; both end at `AHEAD_COUNTED`. A suspect
-    stands among suspects.
+    stands among suspects. `rate` is its queue's, as in `QueueStats`.
     """
 
     is_suspect: bool
     ahead: int
     by_priority: int
+    rate: float
 
 
 class Figures(Protocol):
-    """What can be counted in a store, at a price that only an operator pays."""
+    """
+    What can be counted in a store, at a price that only who asks pays.
+
+    It costs no more where a history is long: what is asked at night has an answer
+    also where `Store.stats` takes too long.
+    """
 
     async def now(self) -> datetime:
         """Tell the store's time, which its instants are compared with (law 14)."""
         ...
 
-    async def place(self, job_id: int, *, tasks: Collection[str]) -> Place | None:
+    async def overview(self) -> Overview:
+        """Tell who is at work and what is paused. Reads no jobs but those that run."""
+        ...
+
+    async def due(self) -> Sequence[TaskStats]:
+        """Count the jobs that are due, by queue and task."""
+        ...
+
+    async def place(
+        self, job_id: int, *, queue: str, tasks: Collection[str]
+    ) -> Place | None:
         """
         Tell where a job stands among the due ones of these tasks in its queue.
 
-        None where it isn't pending.
+        None where it isn't pending in that queue, or not any more.
         """
         ...

@@ -20,6 +20,9 @@ from rowlock._task import KeyedTask, check_task
 # How often `wait` looks: soon at first, as most jobs are short, then seldom.
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
 
+# How often `why` looks at a job that changes while it looks.
+LOOKS = 3
+
 
 class Reading(Reaching):
     """The questions that an app answers."""
@@ -270,8 +273,9 @@ look at it again with app.get(1).
         Tell in one sentence why a job isn't running, with a word for programs.
 
         A pending job waits as its queue or task is paused, as it isn't due, as no live
-        worker has its task, behind others, or as all workers are full; a finished one
-        has ended, and its key may be held by another job.
+        worker has its task, behind others, as all workers are full, or as those with
+        room claim nothing for a suspect's sake; a finished one has ended, and its key
+        may be held by another job. It takes no longer where there are many jobs.
 
         Raises:
             JobNotFound: it was deleted, pruned, or never existed.
@@ -286,17 +290,21 @@ look at it again with app.get(1).
         """
         from rowlock._why import Circumstances, claimable, judge
 
-        job = await self.get(job_id)
-        stats = await self._store.stats()
-        place = holder = None
-        if job.status is Status.PENDING:
-            tasks = claimable(job.queue, stats)
-            place = await self._store.figures.place(job_id, tasks=tasks)
-        elif job.idempotency_key is not None:
+        figures, place, holder = self._store.figures, None, None
+        for _ in range(LOOKS):
+            job, seen = await self.get(job_id), await figures.overview()
+            if job.status is not Status.PENDING:
+                break
+            tasks = claimable(job, seen)
+            place = await figures.place(job_id, queue=job.queue, tasks=tasks)
+            # Without one it was claimed, cancelled or moved since it was read.
+            if place is not None:
+                break
+        if job.status.is_final and job.idempotency_key is not None:
             found = await self.find(job.task, job.idempotency_key)
             if found is not None and not found.status.is_final:
                 holder = found.id
-        return judge(Circumstances(job, stats, place, holder))
+        return judge(Circumstances(job, seen, place, holder))
 
     def why_sync(self, job_id: int) -> Why:
         """

@@ -203,10 +203,6 @@ class Migration:
     sql: str
 
 
-# Over how long the rate of a queue is taken.
-RATE_SPAN = timedelta(minutes=1)
-
-
 class Wakeups(Protocol):
     """One sleeper's subscription to news of the store."""
 
@@ -474,5 +470,9 @@ class Store(Protocol):
         ...
 
     async def stats(self) -> Stats:
-        """Count jobs by queue and status, and name the live workers."""
+        """
+        Count jobs by queue and status, and name the live workers.
+
+        Reads all there are: who can do without asks `figures`.
+        """
         ...

@@ -2,58 +2,71 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from rowlock._answers import Pause, Reason, Stats, Why, WorkerInfo
+from rowlock._answers import Overview, Pause, Reason, Why, WorkerInfo
 from rowlock._durations import relative, span
 from rowlock._figures import AHEAD_COUNTED, Place
 from rowlock._job import Job, Status
 
+# After every instant that a store has.
+FOR_GOOD = datetime.max.replace(tzinfo=UTC)
+
 
 class Circumstances(NamedTuple):
-    """What stands in the store around a job, read one after the other."""
+    """
+    What stands in the store around a job, read one after the other.
+
+    A pending job has no `place` where it changed between the two, again and again.
+    """
 
     job: Job
-    stats: Stats
+    seen: Overview
     place: Place | None
     holder: int | None
 
 
-def serving(job: Job, stats: Stats) -> Sequence[WorkerInfo]:
-    """Give the live workers that could run a job."""
-    return [
-        worker
-        for worker in stats.workers
-        if job.task in worker.tasks and serves(worker, job.queue)
-    ]
-
-
-def serves(worker: WorkerInfo, queue: str) -> bool:
-    """Tell whether a worker claims from a queue."""
-    return worker.queues is None or queue in worker.queues
-
-
-def claimable(queue: str, stats: Stats) -> frozenset[str]:
-    """Name the tasks whose jobs a live worker would claim from a queue."""
-    paused = {pause.task for pause in stats.pauses}
+def claimable(job: Job, seen: Overview) -> frozenset[str]:
+    """Name the tasks whose jobs a worker that could run this one would claim, too."""
+    paused = {pause.task for pause in seen.pauses}
     return frozenset(
         task
-        for worker in stats.workers
-        if serves(worker, queue)
+        for worker in _workers(job, seen)
         for task in worker.tasks
         if task not in paused
     )
 
 
-def pauses_of(job: Job, stats: Stats) -> Sequence[Pause]:
-    """Give the pauses that keep a job from being claimed."""
-    return [
-        pause
-        for pause in stats.pauses
-        if job.queue == pause.queue or job.task == pause.task
-    ]
+def _workers(job: Job, seen: Overview) -> list[WorkerInfo]:
+    return [worker for worker in seen.workers if worker.serves(job.task, job.queue)]
+
+
+def so_far(job: Job) -> list[str]:
+    """Count what came of a job's earlier attempts, kind by kind."""
+    told = []
+    if job.failures:
+        told.append(f"{job.failures} of {job.max_attempts} failures")
+    if job.losses:
+        told.append(f"{job.losses} lost worker{'s' * (job.losses > 1)}")
+    return told
+
+
+def running_for(job: Job, now: datetime) -> str:
+    """Say for how long a job has been running."""
+    return span((now - (job.started_at or job.updated_at)).total_seconds())
+
+
+def asked(job: Job) -> str:
+    """Say that a running job is asked to stop, where it is."""
+    return ", and is asked to stop" * (job.cancel_requested_at is not None)
+
+
+def again(job: Job) -> str:
+    """Say how a job that has ended is run again."""
+    return f"`rowlock jobs replay {job.id}` runs it again"
 
 
 def judge(about: Circumstances) -> Why:
@@ -70,81 +83,146 @@ def judge(about: Circumstances) -> Why:
 
 
 def _other(about: Circumstances) -> tuple[Reason, str]:
-    job, now = about.job, about.stats.now
+    job, now = about.job, about.seen.now
     if job.status is Status.RUNNING:
-        return _running(job, now)
+        return _running(job, about.seen)
     ended = relative(job.finished_at or job.updated_at, now)
     if job.status is Status.SUCCEEDED:
         return "succeeded", f"succeeded {ended}, in attempt {job.attempts}"
     error = (job.last_error or "").partition("\n")[0]
-    failed = f"is a dead letter since {ended}{f', of {error}' * bool(error)}"
+    failed = f"became a dead letter {ended}{f', of {error}' * bool(error)}"
     how = failed if job.status is Status.FAILED else f"was cancelled {ended}"
     if about.holder is not None:
         held = f"its key {job.idempotency_key!r} is held by job {about.holder}"
         return "blocked", f"{how}, and can't be replayed while {held}"
-    again = f"`rowlock jobs replay {job.id}` runs it again"
-    return ("failed" if job.status is Status.FAILED else "cancelled"), f"{how}; {again}"
+    reason: Reason = "failed" if job.status is Status.FAILED else "cancelled"
+    return reason, f"{how}; {again(job)}"
 
 
-def _running(job: Job, now: datetime) -> tuple[Reason, str]:
-    since = span((now - (job.started_at or job.updated_at)).total_seconds())
-    runs = f"runs for {since} on worker {job.worker}, in attempt {job.attempts}"
+def _running(job: Job, seen: Overview) -> tuple[Reason, str]:
+    now = seen.now
+    where = f"on worker {job.worker}, in attempt {job.attempts}"
+    runs = f"runs for {running_for(job, now)} {where}"
     if job.leased_until is not None and job.leased_until < now:
-        lost = relative(job.leased_until, now)
-        return "lost", f"{runs}, whose lease ended {lost}: another worker recovers it"
-    asked = ", and is asked to stop" * (job.cancel_requested_at is not None)
-    return "running", f"{runs}{asked}"
+        lost = f"{runs}, whose lease ended {relative(job.leased_until, now)}"
+        if seen.workers:
+            return "lost", f"{lost}: a live one recovers it"
+        return "lost", f"{lost}: it is recovered when a worker is started"
+    return "running", f"{runs}{asked(job)}"
 
 
 def _pending(about: Circumstances) -> tuple[Reason, str]:
-    return _held_up(about.job, about.stats) or _due(about)
+    return _held_up(about.job, about.seen) or _due(about)
 
 
-def _held_up(job: Job, stats: Stats) -> tuple[Reason, str] | None:
+def _held_up(job: Job, seen: Overview) -> tuple[Reason, str] | None:
     """Say what keeps a job from being due, if anything does."""
-    now = stats.now
-    if job.expires_at is not None and job.expires_at <= now and job.attempts == 0:
-        late = relative(job.expires_at, now)
-        return "expired", f"never starts: it expired {late}, and will be cancelled"
+    now = seen.now
+    pause = _lasting(job, seen)
     # A pause that is over before the job is due keeps nothing from running.
-    for pause in pauses_of(job, stats):
-        if pause.until is None or pause.until > max(now, job.run_at):
-            return "paused", _paused(pause, now)
+    starts = job.run_at
+    if pause is not None:
+        starts = FOR_GOOD if pause.until is None else max(starts, pause.until)
+    if job.expires_at is not None and job.attempts == 0:
+        if job.expires_at <= now:
+            late = relative(job.expires_at, now)
+            return "expired", f"never starts: it expired {late}, and will be cancelled"
+        if job.expires_at <= starts:
+            soon = relative(job.expires_at, now)
+            why = "it is due later" if pause is None else _paused(pause, now)
+            return "expired", f"never starts: it expires {soon}, and {why}"
+    if pause is not None and starts > max(now, job.run_at):
+        return "paused", f"waits: {_paused(pause, now)}"
     if job.run_at > now:
         return "scheduled", f"is due {relative(job.run_at, now)}{_so_far(job)}"
     return None
 
 
+def _lasting(job: Job, seen: Overview) -> Pause | None:
+    """Give the pause that keeps a job longest, of its queue and of its task."""
+    its = [p for p in seen.pauses if job.queue == p.queue or job.task == p.task]
+    return max(its, key=lambda pause: pause.until or FOR_GOOD, default=None)
+
+
 def _due(about: Circumstances) -> tuple[Reason, str]:
-    job, stats = about.job, about.stats
-    if not (workers := serving(job, stats)):
+    job, seen, place = about.job, about.seen, about.place
+    workers = _workers(job, seen)
+    if not workers:
         return "unserved", _unserved(about)
-    due = f"is due since {span((stats.now - job.run_at).total_seconds())}"
-    if about.place is None:
-        return "due", f"{due}, and was just claimed"
-    if about.place.is_suspect:
+    due = f"has been due for {span((seen.now - job.run_at).total_seconds())}"
+    if place is None:
+        return "due", f"{due}, and changes all the while: ask again"
+    if place.is_suspect:
         return "suspect", (
             f"{due}, and is suspect, since its worker was lost: it runs alone next, and"
-            f" waits until a worker holds nothing else{_behind(about.place)}"
+            f" waits until a worker holds nothing else{_behind(place)}"
         )
-    if about.place.ahead:
-        rate = next((q.rate for q in stats.queues if q.queue == job.queue), 0.0)
-        speed = f"of which {rate:.3g} a second ended in the last minute"
-        return "behind", f"{due}{_behind(about.place)} of its queue, {speed}"
-    return _free_or_busy(due, workers)
+    return _waits(due, place, workers, seen.now)
 
 
-def _free_or_busy(due: str, workers: Sequence[WorkerInfo]) -> tuple[Reason, str]:
+def _waits(
+    due: str, place: Place, workers: Sequence[WorkerInfo], now: datetime
+) -> tuple[Reason, str]:
+    """Say what a job waits for that is no suspect, and that workers serve."""
+    if (for_suspects := _waits_for_suspects(workers)) is not None:
+        reason, said = for_suspects
+        return reason, f"{due}{_behind(place) or ', and is the next'}, but {said}"
+    if place.ahead:
+        speed = f"of which {place.rate:.3g} a second ended in the last minute"
+        return "behind", f"{due}{_behind(place)} of its queue, {speed}"
+    if all(_state(worker) == "full" for worker in workers):
+        return "busy", f"{due}, and is the next, {_full(workers)}"
+    last = relative(max(w.seen_at or now for w in workers), now)
+    return "due", (
+        f"{due} and the next, and a worker has room for it, last seen {last}: where it"
+        " stays so, that may be dead, or a transaction holds the job's row;"
+        " `rowlock doctor` tells more"
+    )
+
+
+# What a worker claims nothing for, whatever room it has, and what one that is full is.
+_STATES = {
+    "alone": ("runs a suspect alone", "run suspects alone"),
+    "gives_way": ("gives way to a suspect", "give way to suspects"),
+    "full": ("is full", "are full"),
+}
+
+
+def _state(worker: WorkerInfo) -> str:
+    if worker.running >= worker.concurrency:
+        return "full"
+    if worker.alone:
+        return "alone"
+    return "gives_way" if worker.gives_way else "free"
+
+
+def _waits_for_suspects(workers: Sequence[WorkerInfo]) -> tuple[Reason, str] | None:
+    """Say that no worker claims anything, where that is for a suspect's sake."""
+    states = Counter(_state(worker) for worker in workers)
+    if states["free"] or states["full"] == len(workers):
+        return None
+    reason: Reason = "alone" if states["alone"] else "gives_way"
+    if len(workers) > 1:
+        told = [
+            f"{states[state]} {said[states[state] > 1]}"
+            for state, said in _STATES.items()
+            if states[state]
+        ]
+        which = f"none of the {len(workers)} workers that could run it claims anything"
+        return reason, f"{which}: {', '.join(told)}"
+    said = {
+        "alone": "runs a suspect alone, and claims nothing until that has ended",
+        "gives_way": "gives way to a suspect, which is to start before anything else",
+    }
+    return reason, f"the one worker that could run it {said[reason]}"
+
+
+def _full(workers: Sequence[WorkerInfo]) -> str:
     running = sum(worker.running for worker in workers)
     room = sum(worker.concurrency for worker in workers)
-    if all(worker.running >= worker.concurrency for worker in workers):
-        all_of = f"{len(workers)} workers" if len(workers) > 1 else "one worker"
-        busy = f"the {all_of} that could run it {_are(workers)} full"
-        return "busy", f"{due}, and is the next, but {busy} ({running} of {room} run)"
-    return "due", (
-        f"{due} and the next, and a worker has room for it: where it stays so, a"
-        " transaction holds its row, or `rowlock doctor` tells more"
-    )
+    all_of = f"{len(workers)} workers" if len(workers) > 1 else "one worker"
+    are = f"the {all_of} that could run it {_are(workers)} full"
+    return f"but {are} ({running} of {room} run)"
 
 
 def _are(workers: Sequence[WorkerInfo]) -> str:
@@ -170,30 +248,25 @@ def _paused(pause: Pause, now: datetime) -> str:
         left = span((pause.until - now).total_seconds())
         until = f"for another {left}, or {until}"
     reason = f" ({pause.reason})" if pause.reason else ""
-    return f"waits: its {kind} {name!r} is paused{since}{by}{reason}, {until}"
+    return f"its {kind} {name!r} is paused{since}{by}{reason}, {until}"
 
 
 def _unserved(about: Circumstances) -> str:
-    job, stats = about.job, about.stats
-    waits = f"is due since {span((stats.now - job.run_at).total_seconds())}, and"
-    if any(job.task in worker.tasks for worker in stats.workers):
+    job, seen = about.job, about.seen
+    waits = f"has been due for {span((seen.now - job.run_at).total_seconds())}, and"
+    if any(job.task in worker.tasks for worker in seen.workers):
         return (
             f"{waits} no live worker that has task {job.task!r} serves the queue"
             f" {job.queue!r}"
         )
-    seen_at = next((t.seen_at for t in stats.registered if t.name == job.task), None)
-    seen = (
-        "never seen" if seen_at is None else f"last seen {relative(seen_at, stats.now)}"
+    seen_at = next((t.seen_at for t in seen.registered if t.name == job.task), None)
+    last = (
+        "never seen" if seen_at is None else f"last seen {relative(seen_at, seen.now)}"
     )
-    return f"{waits} no live worker has task {job.task!r} ({seen})"
+    return f"{waits} no live worker has task {job.task!r} ({last})"
 
 
 def _so_far(job: Job) -> str:
-    told = []
-    if job.failures:
-        told.append(f"{job.failures} of {job.max_attempts} failures")
-    if job.losses:
-        told.append(f"{job.losses} lost worker{'s' * (job.losses > 1)}")
-    if not told:
+    if not (told := so_far(job)):
         return ""
     return f", for attempt {job.attempts + 1} after {' and '.join(told)}"

@@ -47,6 +47,7 @@ from rowlock._events.worker import (
     UpkeepDone,
     WorkerDraining,
     WorkerEvent,
+    WorkerGivesWay,
     WorkerStarted,
     WorkerStopped,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "UpkeepDone",
     "WorkerDraining",
     "WorkerEvent",
+    "WorkerGivesWay",
     "WorkerStarted",
     "WorkerStopped",
 ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rowlock import App, Filter, Status
+from rowlock._answers import TaskStats
+from rowlock._errors import StoreUnavailable
 from rowlock._worker import worker as worker_module
 from rowlock.events import Event, TasksUnserved
 from tests.endings import ended, finished, known
@@ -85,6 +89,31 @@ async def test_b103_due_jobs_that_no_live_worker_runs_are_warned_of_once(
     assert {(job.id, job.status, job.attempts) for job in waiting} == {
         (known(job_id), Status.PENDING, 0) for job_id in ids
     }
+
+
+async def test_counting_the_due_jobs_in_vain_is_no_outage_and_done_once(
+    app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "SETTLE_S", 0.0)
+    counted = []
+
+    async def too_many() -> Sequence[TaskStats]:
+        counted.append(1)
+        msg = "The server has cancelled it: it took longer than statement_timeout."
+        raise StoreUnavailable(msg)
+
+    monkeypatch.setattr(app._store.figures, "due", too_many)
+
+    @app.task
+    async def note() -> None: ...
+
+    async with app.worker():
+        await eventually(lambda: counted != [])
+        await ended(app, await note.enqueue())
+        await asyncio.sleep(0.2)  # in which it would have been tried again
+
+    assert counted == [1]
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
 async def test_b104_what_newer_code_wrote_fails_that_job_alone_and_says_why(

@@ -106,6 +106,33 @@ async def test_a_worker_shows_how_many_it_runs(
     assert running == {"w1": 2, "w2": 1}
 
 
+async def test_a_worker_shows_that_it_runs_one_alone(
+    store: Store, enqueue: Enqueue, claim_one: ClaimOne
+) -> None:
+    await store.register(WORKER, TASKS)
+    await store.register(replace(WORKER, id="w2"), TASKS)
+    await enqueue(2)
+    held = await claim_one(worker="w1", alone=True)
+    await claim_one(worker="w2")
+
+    alone = {each.id: each.alone for each in (await workers(store)).values()}
+    assert alone == {"w1": True, "w2": False}
+
+    await store.finish([dead(held.key)])
+    assert not (await workers(store))["w1"].alone
+
+
+async def test_a_worker_shows_that_it_gives_way_until_it_says_otherwise(
+    store: Store,
+) -> None:
+    await store.register(WORKER, TASKS)
+    for gives_way in (False, True, True, False):
+        await store.register(replace(WORKER, gives_way=gives_way), [])
+        await store.renew((), worker="w1", lease=LEASE)
+
+        assert (await workers(store))["w1"].gives_way is gives_way
+
+
 async def test_workers_of_all_processes_are_shown(
     store: Store, open_another: OpenAnother
 ) -> None:

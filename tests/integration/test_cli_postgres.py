@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from .command_line import Command, fails, run, run_json
@@ -94,6 +96,53 @@ def test_jobs_are_moved_run_and_deleted_and_a_queue_paused() -> None:
     assert run("jobs", "delete", "--status", "cancelled", "--yes").exit_code == 0
     assert [job["id"] for job in listed()] == [first]
     assert fails(3, "jobs", "show", second) == f"There is no job {second}."
+
+
+@pytest.fixture
+def locked(url: str) -> Iterator[Callable[[str], None]]:
+    """Lock a table for as long as the test lasts, so that nobody reads it."""
+    assert run("enqueue", "-A", "shop:app", "die").exit_code == 0
+    with psycopg.connect(url) as admin:
+
+        def lock(table: str) -> None:
+            admin.execute(f"LOCK TABLE rowlock.{table} IN ACCESS EXCLUSIVE MODE")
+
+        yield lock
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("queues", "pause", "mail"),
+        ("tasks", "pause", "greet"),
+        ("tasks", "list"),
+    ],
+)
+def test_a_pause_reads_no_history_however_long_it_is(
+    locked: Callable[[str], None], command: tuple[object, ...]
+) -> None:
+    """Where it can't be counted in time, as here behind a lock, nothing is lost."""
+    locked("history")
+
+    assert run(*command, "-A", "shop:app").exit_code == 0
+    assert "try again" in fails(4, "stats", "-A", "shop:app")
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "name"), [("queues", "queue", "mail"), ("tasks", "task", "greet")]
+)
+def test_a_pause_stands_where_nothing_more_can_be_said_of_it(
+    locked: Callable[[str], None], group: str, kind: str, name: str
+) -> None:
+    locked("tasks")
+
+    paused = run(group, "pause", name, "--for", "10m", "--reason", "no mail")
+
+    assert (paused.exit_code, paused.stdout) == (0, f"{kind} {name}: paused\n")
+    assert paused.stderr == ""
+    told = run_json(group, "pause", name, "--reason", "no mail")
+    assert (told[kind], told["reason"]) == (name, "no mail")
+    assert run_json(group, "resume", name)["was_paused"]
 
 
 @pytest.mark.usefixtures("url")

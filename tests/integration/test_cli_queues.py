@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+
+from rowlock._answers import Overview, WorkerInfo
+from rowlock.cli.workers import print_workers
 
 from .command_line import Command, fails, run, run_json
 from .test_cli_jobs import SHOP, enqueue, work
@@ -96,6 +100,7 @@ def test_workers_are_listed_with_what_each_runs_now(start: type[Command]) -> Non
     (job,) = told["jobs"]
     assert (job["job_id"], job["task"], job["attempt"]) == (1, "wait", 1)
     assert (told["running"], told["concurrency"]) == (1, 3)
+    assert (told["alone"], told["gives_way"]) == (False, False)
     lines = [
         " ".join(line.split())
         for line in run("workers", "list", *SHOP).stdout.splitlines()
@@ -104,6 +109,39 @@ def test_workers_are_listed_with_what_each_runs_now(start: type[Command]) -> Non
     assert re.fullmatch(rf"{told['id']} 1 wait 1 .* ends in \d+ s", lines[-1])
     why = run("jobs", "why", 1, *SHOP)
     assert re.fullmatch(rf"Job 1 runs for .* on worker {told['id']}, .*\n", why.stdout)
+
+
+SERVING = WorkerInfo(
+    id="w-1",
+    host="here",
+    pid=1,
+    version=None,
+    rowlock="1",
+    tasks=("greet",),
+    queues=None,
+    concurrency=3,
+    lease=timedelta(seconds=60),
+    running=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("worker", "shown"),
+    [
+        (SERVING, "1 of 3"),
+        (replace(SERVING, gives_way=True), "1 of 3, gives way"),
+        (replace(SERVING, alone=True), "1 of 3, alone"),
+        (replace(SERVING, alone=True, concurrency=1), "1 of 1"),
+    ],
+)
+def test_workers_are_listed_with_why_one_with_room_claims_nothing(
+    worker: WorkerInfo, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = datetime.now(UTC)
+
+    print_workers(Overview(now=now, workers=(worker,), pauses=()))
+
+    assert f" {shown} " in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("jobs")
@@ -173,5 +211,5 @@ def test_why_is_a_sentence_for_people_and_a_word_for_programs() -> None:
         "pending",
         "unserved",
     )
-    assert told["sentence"].startswith("Job 1 is due since")
+    assert told["sentence"].startswith("Job 1 has been due for")
     assert fails(3, "jobs", "why", 99, *SHOP) == "There is no job 99."

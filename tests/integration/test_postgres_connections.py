@@ -23,7 +23,7 @@ from rowlock._errors import (
 )
 from rowlock._job import NewJob
 from rowlock.stores import connect
-from rowlock.stores.postgres import PostgresStore, read
+from rowlock.stores.postgres import PostgresStore, figures, read
 from rowlock.stores.postgres.pool import LARGEST
 from rowlock.stores.postgres.sessions import Session
 from tests.cluster.databases import Databases
@@ -172,7 +172,7 @@ async def begin(session: Session) -> None:
 
 @pytest.mark.parametrize(
     "run",
-    [begin, read.stats, partial(read.get, ids=[1])],
+    [begin, figures.stats, partial(read.get, ids=[1])],
     ids=["begin", "stats", "get"],
 )
 async def test_law_15_a_connection_that_breaks_before_a_write_leaves_nothing_unknown(

@@ -41,7 +41,7 @@ OPERATIONS = {
 OTHERS = {
     "an operator asks for figures, and all is read": {
         "counts",
-        "place",
+        "ahead",
         "rates",
         "due_tasks",
         "live_workers",
@@ -335,6 +335,7 @@ async def recover(session: Session, keys: int) -> None:
 async def order(session: Session, ids: Sequence[int]) -> None:
     """Use every verb by id."""
     await session.run("lock", ids=rows.numbers(ids))
+    await session.run("place", id=str(ids[0]), queue="default")
     await read.get(session, ids)
     await session.run("match", ids=rows.numbers(ids), fields=FIELDS)
     await operate.move(

@@ -151,7 +151,7 @@ async def test_no_live_worker_has_its_task(
 
     assert reason == "unserved"
     assert told == (
-        "is due since 2 h, and no live worker has task 'note' (last seen 2 h ago)."
+        "has been due for 2 h, and no live worker has task 'note' (last seen 2 h ago)."
     )
 
 
@@ -165,7 +165,7 @@ async def test_no_worker_that_has_its_task_serves_its_queue(
     assert await said(still_app, job_id) == (
         "unserved",
         (
-            "is due since 0 ms, and no live worker that has task 'note' serves the"
+            "has been due for 0 ms, and no live worker that has task 'note' serves the"
             " queue 'mail'."
         ),
     )
@@ -193,8 +193,8 @@ async def test_it_is_behind_others(
     assert await said(still_app, job_id) == (
         "behind",
         (
-            "is due since 0 ms, behind 51 jobs (1 of better priority) of its queue, of"
-            " which 0.1 a second ended in the last minute."
+            "has been due for 0 ms, behind 51 jobs (1 of better priority) of its queue,"
+            " of which 0.1 a second ended in the last minute."
         ),
     )
 
@@ -211,8 +211,8 @@ async def test_it_is_the_next_but_all_workers_are_full(
     assert await said(still_app, job_id) == (
         "busy",
         (
-            "is due since 0 ms, and is the next, but the one worker that could run it"
-            " is full (2 of 2 run)."
+            "has been due for 0 ms, and is the next, but the one worker that could run"
+            " it is full (2 of 2 run)."
         ),
     )
 
@@ -226,7 +226,7 @@ async def test_it_is_the_next_and_a_worker_has_room(
     reason, told = await said(still_app, job_id)
 
     assert reason == "due"
-    assert told.startswith("is due since 0 ms and the next, and a worker has room")
+    assert told.startswith("has been due for 0 ms and the next, and a worker has room")
 
 
 async def test_it_is_suspect(still_app: App, note: Task[..., Any], work: Work) -> None:
@@ -241,8 +241,8 @@ async def test_it_is_suspect(still_app: App, note: Task[..., Any], work: Work) -
 
     assert reason == "suspect"
     assert told == (
-        "is due since 0 ms, and is suspect, since its worker was lost: it runs alone"
-        " next, and waits until a worker holds nothing else."
+        "has been due for 0 ms, and is suspect, since its worker was lost: it runs"
+        " alone next, and waits until a worker holds nothing else."
     )
 
 
@@ -266,7 +266,7 @@ async def test_it_runs(
         "lost",
         (
             "runs for 70 s on worker w-1, in attempt 1, whose lease ended 10 s ago:"
-            " another worker recovers it."
+            " it is recovered when a worker is started."
         ),
     )
 
@@ -306,7 +306,7 @@ async def test_it_is_over(
     assert await said(still_app, dead) == (
         "failed",
         (
-            f"is a dead letter since 2 h ago, of ValueError: no; `rowlock jobs replay"
+            f"became a dead letter 2 h ago, of ValueError: no; `rowlock jobs replay"
             f" {dead}` runs it again."
         ),
     )
@@ -329,3 +329,59 @@ async def test_its_key_is_held_by_another(still_app: App, note: Task[..., Any]) 
             f" by job {holder}."
         ),
     )
+
+
+async def test_it_expires_before_it_could_start(
+    still_app: App, note: Task[..., Any], work: Work, clock: FakeClock
+) -> None:
+    await work()
+    soon = clock.now() + timedelta(seconds=30)
+    late = await note.options(delay=3600, expires_at=soon).enqueue()
+    due = await note.options(expires_at=soon).enqueue()
+    await still_app.pause(queue="mail", for_=60, by="ada")
+
+    assert await said(still_app, late) == (
+        "expired",
+        (
+            "never starts: it expires in 30 s, and its queue 'mail' is paused since now by"
+            " ada, for another 60 s, or until `rowlock queues resume mail`."
+        ),
+    )
+    assert (await said(still_app, due))[0] == "expired"
+    await still_app.resume(queue="mail")
+    assert await said(still_app, late) == (
+        "expired",
+        "never starts: it expires in 30 s, and it is due later.",
+    )
+    assert (await said(still_app, due))[0] == "due"
+
+
+@pytest.mark.parametrize("longer", ["queue", "task"])
+async def test_of_two_pauses_the_one_that_lasts_is_named(
+    still_app: App, note: Task[..., Any], longer: str
+) -> None:
+    job_id = await note.enqueue()
+    await still_app.pause(queue="mail", for_=None if longer == "queue" else 60)
+    await still_app.pause(task="note", for_=None if longer == "task" else 60)
+
+    reason, told = await said(still_app, job_id)
+
+    assert reason == "paused"
+    assert f"its {longer} " in told
+    assert "for another" not in told
+
+
+async def test_others_that_its_worker_doesnt_have_are_not_before_it(
+    still_app: App, note: Task[..., Any], work: Work
+) -> None:
+    await work()
+    await work("w-2", tasks=("other",))
+    other = still_app.task(name="other", queue="mail")(lambda: None)
+    for _ in range(2):
+        await note.enqueue()
+    await start(still_app)
+    for _ in range(4):
+        await other.options(priority=9).enqueue()
+    job_id = await note.enqueue()
+
+    assert (await said(still_app, job_id))[0] == "busy"

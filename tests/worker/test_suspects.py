@@ -3,83 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import Any
-
-import pytest
 
 from rowlock import App, Status, _outcome
-from rowlock._store import Claimed, Demand, Pause
+from rowlock._store import Demand, Pause
 from rowlock.testing import FakeClock
-from tests.endings import ended, finished, known, reached
+from tests.endings import ended, finished, reached
 from tests.eventually import eventually
 
-LEASE = timedelta(seconds=300)
-SAFETY_S = 30
-DUE_IN_S = 100
-
-
-class Yard:
-    """An app whose jobs wait at gates: which have started, and how often it claimed."""
-
-    def __init__(self, app: App) -> None:
-        self.app = app
-        self.started: list[str] = []
-        self.gates: dict[str, asyncio.Event] = {}
-        self.claims = 0
-        claim = app._store.claim
-
-        async def counted(*args: Any, **options: Any) -> Claimed:  # noqa: ANN401 - as they come
-            self.claims += 1
-            return await claim(*args, **options)
-
-        app._store.claim = counted  # type: ignore[method-assign]  # it only counts
-
-        @app.task
-        async def visit(gate: str) -> None:
-            self.started.append(gate)
-            await self.gate(gate).wait()
-
-        self.visit = visit
-
-    def gate(self, name: str) -> asyncio.Event:
-        return self.gates.setdefault(name, asyncio.Event())
-
-    def open(self, *names: str) -> None:
-        for name in names:
-            self.gate(name).set()
-
-    async def enqueue(self, *gates: str, queue: str = "default") -> list[int]:
-        jobs = [self.visit.options(queue=queue).job(gate=gate) for gate in gates]
-        return [known(job_id) for job_id in await self.app.enqueue_many(jobs)]
-
-    async def suspect(
-        self, gate: str, *, queue: str = "default", due_in: float = DUE_IN_S
-    ) -> int:
-        """Have a job that a worker was lost with, before there is another; its id."""
-        (job_id,) = await self.enqueue(gate, queue=queue)
-        demand = Demand(total=9, tasks=frozenset({"visit"}), queues={queue: 9})
-        claimed = await self.app._store.claim(demand, worker="w-dead", lease=LEASE)
-        (held,) = claimed.claims
-        delay = timedelta(seconds=due_in)
-        await self.app._store.finish([_outcome.lost(held)._replace(delay=delay)])
-        return job_id
-
-    async def has_started(self, *gates: str) -> None:
-        await eventually(
-            lambda: self.started == [*gates], what=f"{self.started} were {gates}"
-        )
-
-    async def nothing_starts(self) -> None:
-        before = list(self.started)
-        await asyncio.sleep(0.15)  # what would happen now, mustn't
-        assert self.started == before
-
-
-@pytest.fixture
-def yard(app: App) -> Yard:
-    """An app with one task."""
-    return Yard(app)
+from .yard import DUE_IN_S, LEASE, SAFETY_S, Yard
 
 
 async def test_a_suspect_runs_alone(app: App, yard: Yard) -> None:

@@ -226,6 +226,20 @@ class WorkerStopped(WorkerEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerGivesWay(WorkerEvent):
+    """
+    A worker claims nothing until what runs has ended, to run a suspect alone.
+
+    A suspect is a job whose worker was lost; `suspect_since` is since when it is due.
+    """
+
+    name = "worker.gives_way"
+
+    running: int
+    suspect_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAway(WorkerEvent):
     """The store is out of reach; told once, then tried again until it is back."""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from rowlock import _outcome
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
+from rowlock._events.worker import WorkerGivesWay
 from rowlock._store import Demand
 from rowlock._worker.suspects import Suspects
 
@@ -49,6 +50,7 @@ class Fetch:
         start: Callable[[Claim], None],
         renew: Callable[[], Awaitable[None]],
         flush: Callable[[], Awaitable[None]],
+        show: Callable[[], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._store = settings.store
@@ -57,6 +59,7 @@ class Fetch:
         self._start = start
         self._renew = renew
         self._flush = flush
+        self._show = show
         self._tasks = frozenset(settings.tasks)
         # When the last claims that it was told of were made, by the store's clock.
         self._told_of_at: datetime | None = None
@@ -67,6 +70,9 @@ class Fetch:
         self._stopping = False
         self._sleeper: asyncio.Task[object] | None = None
         self._until_empty: asyncio.Timeout | None = None
+        self.gives_way = False
+        """Whether it claims nothing, for a suspect that waits too long."""
+        self._is_shown_to_give_way = False
 
     def on_room(self) -> None:
         """Hear that a handler has ended."""
@@ -108,6 +114,8 @@ class Fetch:
         now = self._clock.monotonic()
         suspects.told(claimed, now)
         await self._begin(claimed)
+        waits_for = self._runs.live if suspects.gives_way(now) else 0
+        await self._tell_giving_way(waits_for, claimed.chosen_since)
         if (
             self._stopping
             or len(claimed.claims) == room
@@ -136,6 +144,7 @@ class Fetch:
             return False
         self._suspect = claimed.claims[0].key
         await self._begin(claimed)
+        await self._tell_giving_way(0)
         return True
 
     async def _begin(self, claimed: Claimed) -> None:
@@ -147,6 +156,24 @@ class Fetch:
             return
         for claim in claimed.claims:
             self._start(claim)
+
+    async def _tell_giving_way(
+        self, running: int, since: datetime | None = None
+    ) -> None:
+        """Let operators know that it waits for what runs, to run a suspect; 0: no."""
+        began = running > 0 and not self.gives_way
+        self.gives_way = running > 0
+        if began:
+            self._settings.extensions.emit(
+                WorkerGivesWay(
+                    worker=self._settings.worker, running=running, suspect_since=since
+                )
+            )
+        if self._is_shown_to_give_way != self.gives_way:
+            # An outage is for the next claim to tell; then this is tried again.
+            with suppress(StoreUnavailable, OutcomeUnknown):
+                await self._show()
+                self._is_shown_to_give_way = self.gives_way
 
     def _runs_suspect(self) -> bool:
         run = None if self._suspect is None else self._runs.get(self._suspect)

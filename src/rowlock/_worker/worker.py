@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 import rowlock
+from rowlock._answers import unserved
 from rowlock._errors import ConfigError, StoreError, UsageError
 from rowlock._events import worker_logger
 from rowlock._events.worker import (
@@ -168,16 +169,25 @@ class Worker:
     async def _register(self) -> None:
         await self._store.register(self._info(), self._task_infos())
 
+    async def _show(self) -> None:
+        await self._store.register(self._info(), ())
+
     async def _tell_unserved(self) -> None:
         """Warn, once, of due jobs that nobody would ever run."""
         await asyncio.sleep(SETTLE_S)
-        stats = await self._outage.outlast(self._store.stats, writing=False)
-        if unserved := stats.unserved:
+        try:
+            due = await self._store.figures.due()
+            workers = (await self._store.figures.overview()).workers
+        except StoreError:
+            # It is no outage, nor worth a second try, where more jobs are due than can
+            # be counted in time.
+            return
+        if nobodys := unserved(due, workers):
             self._emit(
                 TasksUnserved(
                     worker=self.id,
-                    tasks=tuple(sorted(unserved)),
-                    due=sum(unserved.values()),
+                    tasks=tuple(sorted(nobodys)),
+                    due=sum(nobodys.values()),
                 )
             )
 
@@ -225,6 +235,7 @@ class Worker:
             start=self._handlers.start,
             renew=self._renew.now,
             flush=self._finish.flush,
+            show=self._show,
         )
         self._upkeep = Upkeep(settings, self._outage)
         self._replay = Replay(settings, self._outage)
@@ -347,6 +358,7 @@ class Worker:
             queues=self._settings.queues,
             concurrency=self._settings.concurrency,
             lease=self._settings.lease,
+            gives_way=self._fetch.gives_way,
         )
 
     def _task_infos(self) -> tuple[TaskInfo, ...]:

@@ -7,7 +7,7 @@ goes wrong there completes nothing: a shell at its prompt is no place for an err
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -21,32 +21,44 @@ if TYPE_CHECKING:
 
 def tasks(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a task."""
-    return _complete(ctx, incomplete, task_names)
+    return _complete(
+        ctx, incomplete, lambda app: task_names(app) | _paused(app, "task")
+    )
 
 
 def queues(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a queue."""
-    return _complete(ctx, incomplete, queue_names)
+    return _complete(
+        ctx, incomplete, lambda app: queue_names(app) | _paused(app, "queue")
+    )
 
 
 def task_names(app: App) -> set[str]:
     """Name the tasks of an app, those told of, and those of workers and due jobs."""
-    stats = app.stats_sync()
-    told = {info.name for info in stats.registered}
-    of_workers = {task for worker in stats.workers for task in worker.tasks}
-    paused = {pause.task for pause in stats.pauses if pause.task is not None}
-    due = {each.task for each in stats.tasks}
-    return {*app.tasks, *told, *of_workers, *due, *paused}
+    from rowlock.cli.overview import due_tasks, overview
+
+    seen = overview(app)
+    told = {info.name for info in seen.registered}
+    of_workers = {task for worker in seen.workers for task in worker.tasks}
+    return {*app.tasks, *told, *of_workers, *(each.task for each in due_tasks(app))}
 
 
 def queue_names(app: App) -> set[str]:
-    """Name the queues of known tasks, of jobs, and of live workers."""
-    stats = app.stats_sync()
-    of_workers = {queue for worker in stats.workers for queue in worker.queues or ()}
-    paused = {pause.queue for pause in stats.pauses if pause.queue is not None}
+    """Name the queues of known tasks, of due jobs, and of live workers."""
+    from rowlock.cli.overview import due_tasks, overview
+
+    seen = overview(app)
+    of_workers = {queue for worker in seen.workers for queue in worker.queues or ()}
     of_tasks = {task.defaults.queue for task in app.tasks.values()}
-    of_tasks |= {info.queue for info in stats.registered}
-    return {*of_tasks, *of_workers, *(each.queue for each in stats.queues), *paused}
+    of_tasks |= {info.queue for info in seen.registered}
+    return {*of_tasks, *of_workers, *(each.queue for each in due_tasks(app))}
+
+
+def _paused(app: App, kind: Literal["queue", "task"]) -> set[str]:
+    from rowlock.cli.overview import overview
+
+    named = (getattr(pause, kind) for pause in overview(app).pauses)
+    return {name for name in named if name is not None}
 
 
 def _complete(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
 
-from rowlock._answers import Pause, Stats
+from rowlock._answers import Overview, Pause
+from rowlock._app import App
 from rowlock._durations import relative
+from rowlock._errors import StoreError
 from rowlock.cli.documents import Output
+from rowlock.cli.overview import overview
 from rowlock.cli.parameters import read_name, read_seconds
 from rowlock.cli.table import printable
 
@@ -35,11 +39,11 @@ def pause_options(function: F) -> F:
 
 
 def pause_of(
-    stats: Stats, *, queue: str | None = None, task: str | None = None
+    seen: Overview, *, queue: str | None = None, task: str | None = None
 ) -> Pause | None:
     """Find the pause of a queue or a task."""
     return next(
-        (each for each in stats.pauses if (each.queue, each.task) == (queue, task)),
+        (each for each in seen.pauses if (each.queue, each.task) == (queue, task)),
         None,
     )
 
@@ -55,20 +59,40 @@ def until(pause: Pause | None, now: datetime) -> str:
     return f"{end}{by}{f': {pause.reason}' if pause.reason else ''}"
 
 
-def print_pause(
-    kind: str, name: str, made: Pause | None, known: Collection[str], output: Output
+def pause_and_print(
+    app: App,
+    pause: Pause,
+    output: Output,
+    *,
+    for_: timedelta | None,
+    names: Callable[[App], Collection[str]],
 ) -> None:
-    """Say that a queue or a task is paused now, and where nobody knows it."""
-    if name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        click.echo(
-            f"No job and no live worker has a {kind} {name!r} so far; it is paused all"
-            f" the same{hint}",
-            err=True,
-        )
+    """
+    Pause a queue or a task and say so, and where it is none of the `names`.
+
+    It is paused first: what else is said of it may take long, or fail, when a pause is
+    needed most.
+    """
+    app.pause_sync(queue=pause.queue, task=pause.task, for_=for_, reason=pause.reason)
+    kind, name = ("queue", pause.queue) if pause.task is None else ("task", pause.task)
+    made = pause
+    with suppress(StoreError):
+        made = pause_of(overview(app), queue=pause.queue, task=pause.task) or pause
+        _hint(kind, name or "", names(app))
     if not output.prints(made):
-        click.echo(f"{kind} {printable(name)}: paused")
+        click.echo(f"{kind} {printable(name or '')}: paused")
+
+
+def _hint(kind: str, name: str, known: Collection[str]) -> None:
+    if name in known:
+        return
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    click.echo(
+        f"No due job, no app and no live worker has a {kind} {name!r} so far; it is"
+        f" paused all the same{hint}",
+        err=True,
+    )
 
 
 def print_resume(kind: str, name: str, output: Output, *, was_paused: bool) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import click
 
-from rowlock._answers import QueueStats, Stats
+from rowlock._answers import Pause, QueueStats, Stats
 from rowlock._durations import relative
 from rowlock._job import Status
 from rowlock.cli import colour, completion
@@ -19,7 +19,13 @@ from rowlock.cli.parameters import (
     place_options,
     read_name,
 )
-from rowlock.cli.pauses import pause_of, pause_options, print_pause, print_resume, until
+from rowlock.cli.pauses import (
+    pause_and_print,
+    pause_of,
+    pause_options,
+    print_resume,
+    until,
+)
 from rowlock.cli.table import Cell, Column, print_table
 
 # Of those that ended well only the rate: how many are still there says little.
@@ -95,10 +101,9 @@ def pause(
     What runs goes on, and jobs can be enqueued. A second pause replaces the first.
     """
     with opened(place) as app:
-        known = completion.queue_names(app)
-        app.pause_sync(queue=queue, for_=for_, reason=reason)
-        made = pause_of(app.stats_sync(), queue=queue)
-    print_pause("queue", queue, made, known, output)
+        pause = Pause(queue=queue, reason=reason)
+        names = completion.queue_names
+        pause_and_print(app, pause, output, for_=for_, names=names)
 
 
 @queues.command(

@@ -14,6 +14,7 @@ from datetime import datetime
 from rowlock._durations import iso, relative, span
 from rowlock._job import JSON, Job, Status
 from rowlock._outcome import in_words
+from rowlock._why import again, asked, running_for, so_far
 from rowlock.cli import colour
 from rowlock.cli.table import printable
 
@@ -58,14 +59,11 @@ def standing(job: Job, now: datetime) -> str:
         case Status.PENDING:
             return f"{_waiting(job)} {relative(job.run_at, now)}{_so_far(job)}"
         case Status.RUNNING:
-            since = span((now - (job.started_at or job.updated_at)).total_seconds())
-            asked = job.cancel_requested_at is not None
-            return f"{attempt} runs for {since}{', and is asked to stop' * asked}"
+            return f"{attempt} runs for {running_for(job, now)}{asked(job)}"
         case Status.SUCCEEDED:
             return f"{attempt} succeeded{_took(job)}{_so_far(job)}"
         case Status.FAILED:
-            again = f"`rowlock jobs replay {job.id}` runs it again"
-            return f"a dead letter{_so_far(job)}; {again}"
+            return f"a dead letter{_so_far(job)}; {again(job)}"
         case Status.CANCELLED:
             if not job.attempts:
                 return "cancelled before it started"
@@ -94,11 +92,7 @@ def _waiting(job: Job) -> str:
 
 def _so_far(job: Job) -> str:
     """Count what came of earlier attempts."""
-    told = []
-    if job.failures:
-        told.append(f"{job.failures} of {job.max_attempts} failures")
-    if job.losses:
-        told.append(f"{job.losses} lost worker{'s' * (job.losses > 1)}")
+    told = so_far(job)
     if (count := len(quiet_attempts(job))) > 0:
         many = "s" * (count > 1)
         told.append(f"{count} snooze{many} or release{many}")

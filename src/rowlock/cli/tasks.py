@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import click
 
-from rowlock._answers import Pause, Stats
+from rowlock._answers import Overview, Pause, TaskStats
 from rowlock._app import App
 from rowlock._dead_letters import ReplayState
 from rowlock._durations import relative, span
@@ -17,13 +17,20 @@ from rowlock._job import JSON
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
+from rowlock.cli.overview import due_tasks, overview
 from rowlock.cli.parameters import (
     Place,
     output_options,
     place_options,
     read_name,
 )
-from rowlock.cli.pauses import pause_of, pause_options, print_pause, print_resume, until
+from rowlock.cli.pauses import (
+    pause_and_print,
+    pause_of,
+    pause_options,
+    print_resume,
+    until,
+)
 from rowlock.cli.table import Cell, Column, print_table
 
 COLUMNS = (
@@ -77,12 +84,12 @@ def list_(output: Output, *, place: Place) -> None:
     with when they were last seen; those of due jobs; and with -A those of the app.
     """
     with opened(place) as app:
-        stats = app.stats_sync()
-        found = _all(app, stats, _rules(app))
+        seen = overview(app)
+        found = _all(app, seen, due_tasks(app), _rules(app))
     if output.prints(found, found):
         return
     if found:
-        print_table(COLUMNS, [_row(each, stats) for each in found])
+        print_table(COLUMNS, [_row(each, seen.now) for each in found])
     else:
         click.echo(
             "No tasks: no app or worker has told of one, and no job is due.", err=True
@@ -111,10 +118,9 @@ def pause(
     What runs goes on, and jobs can be enqueued. A second pause replaces the first.
     """
     with opened(place) as app:
-        known = completion.task_names(app)
-        app.pause_sync(task=task, for_=for_, reason=reason)
-        made = pause_of(app.stats_sync(), task=task)
-    print_pause("task", task, made, known, output)
+        pause = Pause(task=task, reason=reason)
+        names = completion.task_names
+        pause_and_print(app, pause, output, for_=for_, names=names)
 
 
 @tasks.command(
@@ -147,19 +153,24 @@ def _rules(app: App) -> dict[str, ReplayState]:
     return own | {rule.task: rule for rule in app._portal.run(told(), "tasks list")}
 
 
-def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known]:
+def _all(
+    app: App,
+    seen: Overview,
+    waiting: Iterable[TaskStats],
+    rules: Mapping[str, ReplayState],
+) -> list[Known]:
     from rowlock._register import task_infos
 
     due: Counter[str] = Counter()
-    for each in stats.tasks:
+    for each in waiting:
         due[each.task] += each.due
-    workers = Counter(task for worker in stats.workers for task in worker.tasks)
-    paused = {pause.task for pause in stats.pauses if pause.task is not None}
+    workers = Counter(task for worker in seen.workers for task in worker.tasks)
+    paused = {pause.task for pause in seen.pauses if pause.task is not None}
     told = {
         info.name: info
         for info in (
             *task_infos(app.tasks.values(), app.max_payload),
-            *stats.registered,
+            *seen.registered,
         )
     }
     return [
@@ -167,7 +178,7 @@ def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known
             task=task,
             due=due[task],
             workers=workers[task],
-            paused=pause_of(stats, task=task),
+            paused=pause_of(seen, task=task),
             replay_rule=rules.get(task),
             queue=told[task].queue if task in told else None,
             defaults=told[task].defaults if task in told else None,
@@ -177,18 +188,18 @@ def _all(app: App, stats: Stats, rules: Mapping[str, ReplayState]) -> list[Known
     ]
 
 
-def _row(known: Known, stats: Stats) -> list[str | Cell]:
+def _row(known: Known, now: datetime) -> list[str | Cell]:
     # Jobs that nobody will run are what one looks for here.
     is_unserved = known.due > 0 and known.workers == 0
-    seen = "never" if known.seen_at is None else relative(known.seen_at, stats.now)
+    seen = "never" if known.seen_at is None else relative(known.seen_at, now)
     return [
         known.task,
         known.queue or "",
         str(known.due),
         Cell(str(known.workers), "red" if is_unserved else None),
         seen,
-        until(known.paused, stats.now),
-        "" if known.replay_rule is None else said(known.replay_rule, stats.now),
+        until(known.paused, now),
+        "" if known.replay_rule is None else said(known.replay_rule, now),
     ]
 
 

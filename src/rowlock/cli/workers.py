@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
 
-from rowlock._answers import Page, Stats, WorkerInfo
+from rowlock._answers import Overview, Page, WorkerInfo
 from rowlock._durations import relative, span
 from rowlock._filter import Filter
 from rowlock._job import Job, Status
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output, fields_of
+from rowlock.cli.overview import overview
 from rowlock.cli.parameters import Place, output_options, place_options
 from rowlock.cli.story import in_percent
 from rowlock.cli.table import Cell, Column, print_table
@@ -55,46 +58,54 @@ def list_(output: Output, *, place: Place) -> None:
     """
     List the live workers: where each runs, how much, and when it was last seen.
 
-    With what each runs now: for how long, and how much is left of the lease.
+    With what each runs now: for how long, and how much is left of the lease. One that
+    runs a suspect alone, or gives way to one, claims nothing until that has ended.
     """
     with opened(place) as app:
-        stats = app.stats_sync()
+        seen = overview(app)
         page = app.list_sync(Filter(status=Status.RUNNING), limit=RUNNING_SHOWN)
     told = [
         {**fields_of(worker), "jobs": [_running(job) for job in _of(worker, page)]}
-        for worker in stats.workers
+        for worker in seen.workers
     ]
     if output.prints(told, told):
         return
-    print_workers(stats)
+    print_workers(seen)
     if page.jobs:
         click.echo()
-        print_table(RUNNING, [_running_row(job, stats) for job in page.jobs])
+        print_table(RUNNING, [_running_row(job, seen.now) for job in page.jobs])
     if page.after is not None:
         click.echo(f"More than {RUNNING_SHOWN:,} jobs run.", err=True)
 
 
-def print_workers(stats: Stats) -> None:
+def print_workers(seen: Overview) -> None:
     """Print the workers for people."""
-    if stats.workers:
-        print_table(COLUMNS, [_row(worker, stats) for worker in stats.workers])
+    if seen.workers:
+        print_table(COLUMNS, [_row(worker, seen.now) for worker in seen.workers])
     else:
         click.echo("No worker is live.", err=True)
 
 
-def _row(worker: WorkerInfo, stats: Stats) -> list[str | Cell]:
+def _row(worker: WorkerInfo, now: datetime) -> list[str | Cell]:
     started, seen = worker.started_at, worker.seen_at
     return [
         worker.id,
         worker.host,
         str(worker.pid),
-        f"{worker.running} of {worker.concurrency}",
+        f"{worker.running} of {worker.concurrency}{_claims_nothing(worker)}",
         "all" if worker.queues is None else ", ".join(worker.queues),
-        "" if started is None else relative(started, stats.now),
-        "" if seen is None else relative(seen, stats.now),
+        "" if started is None else relative(started, now),
+        "" if seen is None else relative(seen, now),
         worker.version or "",
         worker.rowlock,
     ]
+
+
+def _claims_nothing(worker: WorkerInfo) -> str:
+    # With room for one it is full, as it is at any job.
+    if worker.alone and worker.concurrency > 1:
+        return ", alone"
+    return ", gives way" if worker.gives_way else ""
 
 
 def _of(worker: WorkerInfo, page: Page) -> list[Job]:
@@ -113,10 +124,10 @@ def _running(job: Job) -> dict[str, object]:
     }
 
 
-def _running_row(job: Job, stats: Stats) -> list[str | Cell]:
+def _running_row(job: Job, seen_at: datetime) -> list[str | Cell]:
     started, until = job.started_at or job.updated_at, job.leased_until
     # A list that is read a moment after the figures may be younger than they are.
-    now = max(stats.now, started)
+    now = max(seen_at, started)
     is_over = until is not None and until < now
     return [
         job.worker or "",

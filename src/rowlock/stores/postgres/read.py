@@ -1,17 +1,15 @@
-"""Reading jobs and figures; each is one snapshot."""
+"""Reading jobs; each is one snapshot."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 from heapq import merge
 from operator import itemgetter
 
 from rowlock._filter import AGES, ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Claim, Job, Status
-from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
+from rowlock._store import Matches, Page
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.sessions import Row, Session
 
@@ -104,43 +102,3 @@ async def lost(
     else:
         found = await session.run("lost_of_worker", limit=str(limit), worker=worker)
     return tuple(rows.claim(row) for row in found)
-
-
-async def stats(session: Session) -> Stats:
-    """Count jobs by queue and status, and name live workers and pauses."""
-    async with session.reading():
-        found = await session.run("counts")
-        tasks = await session.run("due_tasks")
-        ended = await session.run("rates", span=str(rows.micros(RATE_SPAN)))
-        workers = await session.run("live_workers")
-        pauses = await session.run("pausing")
-        registered = await session.run("registered")
-    counts: defaultdict[str, defaultdict[Status, int]] = defaultdict(
-        lambda: defaultdict(int)
-    )
-    due: dict[str, tuple[int, datetime | None]] = {}
-    for queue, status, count, n_due, oldest in found:
-        counts[queue][Status(status)] += count
-        if status == Status.PENDING:
-            due[queue] = (n_due, oldest)
-    rates: dict[str, int] = dict(ended)
-    queues = []
-    for queue in sorted(counts):
-        n_due, oldest = due.get(queue, (0, None))
-        queues.append(
-            QueueStats(
-                queue=queue,
-                counts=dict(counts[queue]),
-                due=n_due,
-                oldest_due=oldest,
-                rate=rates.get(queue, 0) / RATE_SPAN.total_seconds(),
-            )
-        )
-    return Stats(
-        now=workers[0][0],
-        queues=tuple(queues),
-        workers=tuple(rows.worker(row) for row in workers if row[1] is not None),
-        pauses=tuple(rows.pause(row) for row in pauses),
-        tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
-        registered=tuple(rows.task(row) for row in registered),
-    )

@@ -182,6 +182,8 @@ def worker(row: Row) -> WorkerInfo:
         started_at=row[10],
         seen_at=row[11],
         running=row[12],
+        alone=row[13],
+        gives_way=row[14],
     )
 
 

@@ -43,7 +43,7 @@ from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.copying import PostgresCopying
 from rowlock.stores.postgres.database import Database
 from rowlock.stores.postgres.dead_letters import PostgresDeadLetters
-from rowlock.stores.postgres.figures import PostgresFigures
+from rowlock.stores.postgres.figures import PostgresFigures, stats
 from rowlock.stores.postgres.lent import PostgresLent
 from rowlock.stores.postgres.roles import Roles, doubt
 from rowlock.stores.postgres.sessions import Session
@@ -334,7 +334,7 @@ class PostgresStore:
 
     async def stats(self) -> Stats:
         """Count jobs by queue and status; see `Store.stats`."""
-        return await self._database.read(read.stats)
+        return await self._database.read(stats)
 
     async def get(self, ids: Sequence[int]) -> Sequence[Job]:
         """Read jobs by id; see `Store.get`."""

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from psycopg.errors import QueryCanceled
 
 from rowlock import _doctor
-from rowlock._answers import Finding
+from rowlock._answers import Finding, unserved
 from rowlock._doctor import count, warning, well, wrong
 from rowlock._durations import span
 from rowlock._errors import StoreUnavailable
-from rowlock._store import Stats, TaskStats
-from rowlock.stores.postgres import rows
+from rowlock.stores.postgres import figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -345,16 +344,8 @@ async def rights(session: Session) -> list[Finding]:
 
 async def tasks(session: Session) -> list[Finding]:
     """Find tasks with due jobs that no live worker has."""
-    workers = await session.run("live_workers")
-    due = await session.run("due_tasks")
-    stats = Stats(
-        now=workers[0][0],
-        queues=(),
-        workers=tuple(rows.worker(row) for row in workers if row[1] is not None),
-        pauses=(),
-        tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in due),
-    )
-    return _doctor.tasks(stats.unserved)
+    workers = (await figures.overview(session)).workers
+    return _doctor.tasks(unserved(await figures.due_tasks(session), workers))
 
 
 async def workers(session: Session) -> list[Finding]:

@@ -107,5 +107,6 @@ async def _register(
         queues=None if worker.queues is None else rows.texts(worker.queues),
         concurrency=str(worker.concurrency),
         lease=str(rows.micros(worker.lease)),
+        gives_way=str(worker.gives_way),
         clock_skew=str(rows.micros(skew)),
     )

@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowlock import _doctor
-from rowlock._answers import Finding
+from rowlock._answers import Finding, unserved
 from rowlock._doctor import warning, well, wrong
 from rowlock._durations import span
 from rowlock._errors import SchemaMismatch, StoreUnavailable
-from rowlock._store import Stats, TaskStats
 from rowlock.stores.sqlite import connection as connections
-from rowlock.stores.sqlite import errors, migrate, rows
+from rowlock.stores.sqlite import errors, figures, migrate, rows
 from rowlock.stores.sqlite.connection import MEMORY
 from rowlock.stores.sqlite.readers import readers
 from rowlock.stores.sqlite.statements import SQL
@@ -232,13 +231,5 @@ def _inside(connection: sqlite3.Connection, now: int, *, path: str) -> list[Find
 
 
 def _tasks(connection: sqlite3.Connection, now: int) -> list[Finding]:
-    workers = connection.execute(SQL["live_workers"], {"now": now}).fetchall()
-    due = connection.execute(SQL["due_tasks"], {"now": now}).fetchall()
-    stats = Stats(
-        now=rows.instant(now),
-        queues=(),
-        workers=tuple(rows.worker(row) for row in workers),
-        pauses=(),
-        tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in due),
-    )
-    return _doctor.tasks(stats.unserved)
+    workers = figures.overview(connection, now).workers
+    return _doctor.tasks(unserved(figures.due_tasks(connection, now), workers))

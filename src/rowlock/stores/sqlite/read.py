@@ -1,14 +1,13 @@
-"""Reading jobs and figures; each is one snapshot."""
+"""Reading jobs; each is one snapshot."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._filter import ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
 from rowlock._job import Status
-from rowlock._store import RATE_SPAN, Matches, Page, QueueStats, Stats, TaskStats
+from rowlock._store import Matches, Page
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 
@@ -149,41 +148,3 @@ def lost(
         SQL[operation], {"now": now, "limit": limit, "worker": worker}
     ).fetchall()
     return tuple(rows.claim(row) for row in found)
-
-
-def stats(connection: sqlite3.Connection, now: int) -> Stats:
-    """Count jobs by queue and status, and name live workers and pauses."""
-    counts: defaultdict[str, dict[Status, int]] = defaultdict(dict)
-    due: dict[str, tuple[int, int | None]] = {}
-    for queue, status, count, n_due, oldest in connection.execute(
-        SQL["counts"], {"now": now}
-    ).fetchall():
-        counts[queue][Status(status)] = count
-        if status == Status.PENDING:
-            due[queue] = (n_due, oldest)
-    since = {"since": now - rows.to_span(RATE_SPAN)}
-    rates = dict(connection.execute(SQL["rates"], since).fetchall())
-    queues = []
-    for queue in sorted(counts):
-        n_due, oldest = due.get(queue, (0, None))
-        queues.append(
-            QueueStats(
-                queue=queue,
-                counts=counts[queue],
-                due=n_due,
-                oldest_due=rows.maybe_instant(oldest),
-                rate=rates.get(queue, 0) / RATE_SPAN.total_seconds(),
-            )
-        )
-    workers = connection.execute(SQL["live_workers"], {"now": now}).fetchall()
-    pauses = connection.execute(SQL["pausing"], {"now": now}).fetchall()
-    tasks = connection.execute(SQL["due_tasks"], {"now": now}).fetchall()
-    registered = connection.execute(SQL["registered"]).fetchall()
-    return Stats(
-        now=rows.instant(now),
-        queues=tuple(queues),
-        workers=tuple(rows.worker(row) for row in workers),
-        pauses=tuple(rows.pause(row) for row in pauses),
-        tasks=tuple(TaskStats(queue=row[0], task=row[1], due=row[2]) for row in tasks),
-        registered=tuple(rows.task(row) for row in registered),
-    )

@@ -154,6 +154,8 @@ def worker(row: Row) -> WorkerInfo:
         started_at=instant(row[9]),
         seen_at=instant(row[10]),
         running=row[11],
+        alone=bool(row[12]),
+        gives_way=bool(row[13]),
     )
 
 

@@ -22,7 +22,7 @@ from rowlock.stores.sqlite.copying import SQLiteCopying
 from rowlock.stores.sqlite.database import Database
 from rowlock.stores.sqlite.dead_letters import SQLiteDeadLetters
 from rowlock.stores.sqlite.enqueue import enqueue
-from rowlock.stores.sqlite.figures import SQLiteFigures
+from rowlock.stores.sqlite.figures import SQLiteFigures, stats
 from rowlock.stores.sqlite.lent import SQLiteLent
 from rowlock.stores.sqlite.url import Address, read_url, show_url
 
@@ -317,4 +317,4 @@ class SQLiteStore:
 
     async def stats(self) -> Stats:
         """Count jobs by queue and status; see `Store.stats`."""
-        return await self._database.read(read.stats)
+        return await self._database.read(stats)

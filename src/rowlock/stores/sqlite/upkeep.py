@@ -89,6 +89,7 @@ def _register(
             ),
             "concurrency": worker.concurrency,
             "lease": rows.to_span(worker.lease),
+            "gives_way": worker.gives_way,
             "now": now,
         },
     )

@@ -201,6 +201,8 @@ CREATE TABLE {schema}.workers (
     queues text[],
     concurrency integer NOT NULL,
     lease interval NOT NULL,
+    -- Whether it claims nothing until it has run a suspect that waits too long.
+    gives_way boolean NOT NULL DEFAULT false,
     started_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL,
     -- By how much at least its clock was ahead of the server's when it registered.

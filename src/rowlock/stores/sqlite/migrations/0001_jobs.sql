@@ -112,6 +112,8 @@ CREATE TABLE rowlock_workers (
     queues TEXT,
     concurrency INTEGER NOT NULL,
     lease INTEGER NOT NULL,
+    -- Whether it claims nothing until it has run a suspect that waits too long.
+    gives_way INTEGER NOT NULL DEFAULT 0,
     started_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL
 ) WITHOUT ROWID;
