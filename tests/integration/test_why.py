@@ -343,8 +343,8 @@ async def test_it_expires_before_it_could_start(
     assert await said(still_app, late) == (
         "expired",
         (
-            "never starts: it expires in 30 s, and its queue 'mail' is paused since now by"
-            " ada, for another 60 s, or until `rowlock queues resume mail`."
+            "never starts: it expires in 30 s, and its queue 'mail' is paused since now"
+            " by ada, for another 60 s, or until `rowlock queues resume mail`."
         ),
     )
     assert (await said(still_app, due))[0] == "expired"
