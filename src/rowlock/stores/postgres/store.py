@@ -177,6 +177,9 @@ class PostgresStore:
     ) -> Claimed:
         """Take due jobs for this worker; see `Store.claim`."""
         self._database.grace.learn(lease)
+        if self._database.news.is_wanted:
+            # Who is never without work never sleeps, but must hear of suspects.
+            self._database.listen()
         return await self._database.write(
             partial(
                 self._database.claimer.claim,
