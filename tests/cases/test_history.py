@@ -66,7 +66,8 @@ async def test_b91_a_worker_begins_at_once_beside_many_finished_jobs_of_dead_wor
     with psycopg.connect(url, autocommit=True) as own:
         fill(own, "history", "succeeded", 10_000 if scale == 1 else 1_000_000)
         own.execute(
-            "INSERT INTO rowlock.workers"
+            "INSERT INTO rowlock.workers (id, host, pid, version, rowlock, tasks,"
+            " queues, concurrency, lease, started_at, seen_at)"
             " SELECT 'dead ' || n, 'h', n, '1', '1', '{mail}', NULL, 5, '1 minute',"
             " at, at FROM generate_series(0, 49) AS n,"
             " (SELECT now() - interval '2 days') AS seen (at)"

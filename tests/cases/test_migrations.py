@@ -75,7 +75,10 @@ FILL = """
     INSERT INTO rowlock.tasks VALUES
         ('mail', 'letters', '{"max_attempts": 5}', now()), ('odd', 'q', '{}', now());
     INSERT INTO rowlock.pauses VALUES (NULL, 'mail', NULL, NULL, NULL, now());
-    INSERT INTO rowlock.workers
+    INSERT INTO rowlock.workers (
+        id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at,
+        seen_at
+    )
     VALUES ('w-1', 'host', 1, '0', '0', '{mail}', NULL, 5, '5 min', now(), now());
 """
 

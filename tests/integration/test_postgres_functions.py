@@ -116,7 +116,7 @@ async def app(each_url: str) -> AsyncIterator[App]:
         # blocks its loop.
         worker = app.worker()
         await app.open()
-        await app._store.register(worker._info(), worker._task_infos())
+        await app._store.register(None, worker._task_infos())
         yield app
 
 

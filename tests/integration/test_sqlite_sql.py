@@ -35,7 +35,7 @@ NEEDS = {
     for name, header in HEADERS.items()
     if "Needs" in header or "Steps through" in header
 }
-FIRST = "8fb59ca2167438b04936185c8878247256946b52fc5150be7fce0471c5114062"
+FIRST = "f6d46e70a40a2b871207f3f34d7094886b2d0f777eaf5b9b38f5b98a729be703"
 # Design §5, the relation that people query.
 COLUMNS = """
     id queue task payload status priority run_at expires_at claims attempts failures

@@ -165,7 +165,6 @@ async def test_reading_and_renewing_are_no_news(store: SQLiteStore) -> None:
 
     await store.renew((), worker="w1", lease=HOUR)
     await store.stats()
-    await store.pause(Pause(queue="default"))
 
     assert not await wakeups.wait(timedelta(milliseconds=400))
     wakeups.close()
