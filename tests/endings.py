@@ -9,6 +9,10 @@ from rowlock import App, Job, Status
 
 from .eventually import eventually
 
+# How long a job is waited for where a test doesn't say: by law 19 a wake-up may be lost,
+# and costs `safety_interval` then. What wakes in time is proved by the tests of wake-ups.
+PATIENCE_S = 40.0
+
 
 def known(job_id: int | None) -> int:
     """Give the id of a job that was no duplicate."""
@@ -17,7 +21,11 @@ def known(job_id: int | None) -> int:
 
 
 async def once(
-    app: App, job_id: int | None, holds: Callable[[Job], bool], *, within: float = 10
+    app: App,
+    job_id: int | None,
+    holds: Callable[[Job], bool],
+    *,
+    within: float = PATIENCE_S,
 ) -> Job:
     """Wait until something holds of a job, and give it."""
     job: Job | None = None
@@ -37,7 +45,7 @@ async def once(
 
 
 async def reached(
-    app: App, job_id: int | None, status: Status, *, within: float = 10
+    app: App, job_id: int | None, status: Status, *, within: float = PATIENCE_S
 ) -> Job:
     """Wait until a job has that status, and give it."""
     return await once(app, job_id, lambda job: job.status is status, within=within)
@@ -52,13 +60,13 @@ async def rested(app: App, job_id: int | None, *, after: int = 1) -> Job:
     )
 
 
-async def ended(app: App, job_id: int | None, *, within: float = 10) -> Job:
+async def ended(app: App, job_id: int | None, *, within: float = PATIENCE_S) -> Job:
     """Wait until a job is over, however it ended, and give it."""
     return await once(app, job_id, lambda job: job.status.is_final, within=within)
 
 
 async def finished(
-    app: App, job_ids: Iterable[int | None], *, within: float = 10
+    app: App, job_ids: Iterable[int | None], *, within: float = PATIENCE_S
 ) -> Sequence[Job]:
     """Wait until all these jobs are over, then read them; in the order given."""
     job_ids = list(job_ids)
