@@ -9,8 +9,8 @@ from rowlock import App, Job, Status
 
 from .eventually import eventually
 
-# How long a job is waited for where a test doesn't say: by law 19 a wake-up may be lost,
-# and costs `safety_interval` then. What wakes in time is proved by the tests of wake-ups.
+# How long a job is waited for where a test doesn't say: a wake-up may be lost, which
+# costs `safety_interval` (law 19). Tests of their own prove that they come in time.
 PATIENCE_S = 40.0
 
 
