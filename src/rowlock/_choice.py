@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
-from rowlock._job import TAKES, check_ids
+from rowlock._job import TAKES, VerbName, check_ids
 
 if TYPE_CHECKING:
     from rowlock._store import Store
@@ -32,7 +32,7 @@ class Choice(NamedTuple):
     is_cut: bool = False
 
 
-async def choose(store: Store, where: Where, verb: str) -> Choice:
+async def choose(store: Store, where: Where, verb: VerbName) -> Choice:
     """
     Find the jobs that are meant.
 
@@ -48,17 +48,22 @@ async def choose(store: Store, where: Where, verb: str) -> Choice:
             " Filter(all=True)."
         )
         raise UsageError(msg)
-    asked, takes = where.status, TAKES[verb]
-    if asked is not None and asked not in takes:
-        msg = f"{verb} takes {' and '.join(takes)} jobs, and none that is {asked}."
-        raise UsageError(msg)
+    check_takes(where, verb, verb)
     found: set[int] = set()
     is_cut = False
-    for status in takes if asked is None else (asked,):
+    for status in TAKES[verb] if where.status is None else (where.status,):
         part = await _search(store, replace(where, all=False, status=status))
         found.update(part.ids)
         is_cut = is_cut or part.is_cut
     return Choice(sorted(found, reverse=True), is_cut)
+
+
+def check_takes(where: Filter, verb: VerbName, called: str) -> None:
+    """Refuse a filter for what a verb can't be done to; `called` is its name there."""
+    asked, takes = where.status, TAKES[verb]
+    if asked is not None and asked not in takes:
+        msg = f"{called} takes {' and '.join(takes)} jobs, and none that is {asked}."
+        raise UsageError(msg)
 
 
 async def _search(store: Store, where: Filter) -> Choice:

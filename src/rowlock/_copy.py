@@ -19,6 +19,7 @@ from rowlock._durations import iso
 from rowlock._errors import RowlockError, UsageError
 from rowlock._job import Status
 from rowlock._store import Pause, Store, TaskInfo, WorkerInfo
+from rowlock._words import count
 
 _MOST_NAMED: Final = 10
 
@@ -119,7 +120,7 @@ def _refuse(leaving: Survey, found: Survey, source: Store, target: Store) -> Non
         raise CopyRefused(msg)
     if found.total:
         msg = (
-            f"{target.url} holds {found.total:,} job{'s' * (found.total != 1)} already,"
+            f"{target.url} holds {count(found.total, 'job')} already,"
             " whose ids would be met again: copy to a database without jobs."
         )
         raise CopyRefused(msg)

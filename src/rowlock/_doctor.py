@@ -13,6 +13,7 @@ from typing import Protocol
 
 from rowlock._answers import Finding, Severity
 from rowlock._durations import span
+from rowlock._words import count
 
 _WORST_FIRST: Mapping[Severity, int] = {"wrong": 0, "warning": 1, "ok": 2}
 
@@ -134,13 +135,3 @@ def schema(error: Exception | None) -> Finding:
     # Errors say what happened, then after a colon what to do.
     what, _, cure = str(error).partition(": ")
     return wrong("schema", f"{what}.", f"{cure[:1].upper()}{cure[1:]}")
-
-
-def count(number: float, noun: str) -> str:
-    """
-    Count things in words.
-
-        >>> count(1, "job"), count(1200, "page")
-        ('1 job', '1,200 pages')
-    """
-    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from rowlock._answers import Overview, TaskStats
+from rowlock._answers import Overview, QueueStats, TaskStats
+from rowlock._job import Status
 
 # More jobs than these before one aren't counted.
 AHEAD_COUNTED = 10_000
@@ -58,3 +60,35 @@ class Figures(Protocol):
         None where it isn't pending in that queue, or not any more.
         """
         ...
+
+
+def rates_of(ended: Iterable[tuple[str, int]]) -> Mapping[str, float]:
+    """Tell the rate of each queue by how many of its jobs ended within `RATE_SPAN`."""
+    return {queue: number / RATE_SPAN.total_seconds() for queue, number in ended}
+
+
+def queues_of(
+    counted: Iterable[tuple[str, str, int, int, datetime | None]],
+    rates: Mapping[str, float],
+) -> tuple[QueueStats, ...]:
+    """
+    Put together what stores count by queue and status, in any order.
+
+    With each count come how many are due, and since when the oldest is.
+    """
+    counts: defaultdict[str, Counter[Status]] = defaultdict(Counter)
+    due: dict[str, tuple[int, datetime | None]] = {}
+    for queue, status, number, n_due, oldest in counted:
+        counts[queue][Status(status)] += number
+        if status == Status.PENDING:
+            due[queue] = (n_due, oldest)
+    return tuple(
+        QueueStats(
+            queue=queue,
+            counts=dict(counts[queue]),
+            due=due.get(queue, (0, None))[0],
+            oldest_due=due.get(queue, (0, None))[1],
+            rate=rates.get(queue, 0.0),
+        )
+        for queue in sorted(counts)
+    )

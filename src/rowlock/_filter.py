@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._job import JSON, Status, StatusLike, check_ids, check_status
+from rowlock._payload import check_text, is_storable
 
 # Among so many of the newest jobs that fit otherwise are payloads looked at.
 PAYLOADS_LOOKED_AT = 20_000
@@ -150,16 +151,8 @@ TEXTS = (
 AGES = ("older_than", "younger_than", "finished_older_than", "finished_younger_than")
 
 
-def _text(value: object, name: str) -> object:
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        msg = f"Filter({name}=) takes a text that isn't empty, not {value!r}."
-        raise UsageError(msg)
-    if not _is_storable(value):
-        msg = f"Filter({name}=) can't hold NUL or a lone surrogate: {value!r}."
-        raise UsageError(msg)
-    return value
+def _text(value: object, name: str) -> str | None:
+    return None if value is None else check_text(value, f"Filter({name}=)")
 
 
 def _age(value: float | timedelta | None, name: str) -> timedelta | None:
@@ -177,9 +170,7 @@ def to_between(value: object, argument: str) -> Between | None:
             found = Between(value, value)
         case str():
             found = _read_between(value)
-        case (None | int() as least, None | int() as most) if True not in map(
-            _is_bool, value
-        ):
+        case (least, most) if _is_end(least) and _is_end(most):
             found = Between(least, most)
         case _:
             found = None
@@ -192,8 +183,9 @@ def to_between(value: object, argument: str) -> Between | None:
     return found
 
 
-def _is_bool(value: object) -> bool:
-    return isinstance(value, bool)
+def _is_end(value: object) -> TypeGuard[int | None]:
+    # To Python True is 1.
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def _read_between(text: str) -> Between | None:
@@ -222,7 +214,7 @@ def _check_fields(payload: object, above: tuple[str, ...] = ()) -> None:
         )
         raise UsageError(msg)
     for name, value in payload.items():
-        if not isinstance(name, str) or not _is_storable(name):
+        if not isinstance(name, str) or not is_storable(name):
             msg = (
                 "Filter(payload=) takes fields by their names, which are texts without"
                 f" NUL: {name!r} isn't one."
@@ -245,8 +237,4 @@ def _is_comparable(value: object) -> bool:
         return math.isfinite(value)
     if isinstance(value, int):
         return abs(value) < _LARGEST_COMPARED
-    return value is None or (isinstance(value, str) and _is_storable(value))
-
-
-def _is_storable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return value is None or (isinstance(value, str) and is_storable(value))

@@ -72,8 +72,10 @@ TRANSITIONS: Mapping[Status, Mapping[str, frozenset[Status]]] = {
 }
 
 
+VerbName: TypeAlias = Literal["cancel", "replay", "move", "delete"]
+
 # What an operator's verb can be done to; `delete` leads out of every status there is.
-TAKES: Mapping[str, tuple[Status, ...]] = {
+TAKES: Mapping[VerbName, tuple[Status, ...]] = {
     "cancel": (Status.PENDING, Status.RUNNING),
     "replay": (Status.FAILED, Status.CANCELLED),
     "move": (Status.PENDING,),
@@ -303,3 +305,15 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     updated_at: datetime
+
+
+def error_of(job: Job) -> str | None:
+    """
+    Give the first line of what is wrong with a job; None where nothing is.
+
+    The row of a job that succeeded in the end keeps the last error that it had, which
+    is a part of its story: in a table it would look like a failure.
+    """
+    if job.status is Status.SUCCEEDED:
+        return None
+    return (job.last_error or "").partition("\n")[0] or None

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._access import Reaching
 from rowlock._answers import Answer, Answers, Preview, PreviewGroup
@@ -21,7 +21,7 @@ from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._extensions import Extensions
 from rowlock._filter import PAYLOADS_LOOKED_AT, Filter
-from rowlock._job import TAKES, Job, Status
+from rowlock._job import TAKES, Status, VerbName, error_of
 from rowlock._operator import who
 from rowlock._options import check_name, check_priority
 from rowlock._pace import Pace, check_pace, step_of
@@ -29,8 +29,6 @@ from rowlock._pace import Pace, check_pace, step_of
 if TYPE_CHECKING:
     from rowlock._events import Event
     from rowlock._events.operators import JobsReplayed
-
-VerbName: TypeAlias = Literal["cancel", "replay", "move", "delete"]
 
 # How many jobs one transaction changes.
 STEP = 1000
@@ -356,18 +354,6 @@ class Operations(Reaching):
                 self._extensions.emit(told(done))
             answers.update((answer.job_id, answer) for answer in told_of)
         return Answers((answers[i] for i in chosen.ids), is_cut=chosen.is_cut)
-
-
-def error_of(job: Job) -> str | None:
-    """
-    Give the first line of what is wrong with a job; None where nothing is.
-
-    The row of a job that succeeded in the end keeps the last error that it had, which
-    is a part of its story: in a table it would look like a failure.
-    """
-    if job.status is Status.SUCCEEDED:
-        return None
-    return (job.last_error or "").partition("\n")[0] or None
 
 
 def _replayed(done: Sequence[Answer], *, by: str, to_queue: str | None) -> JobsReplayed:

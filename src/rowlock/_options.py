@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
+from rowlock._payload import check_text
 from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
 
 # Names and keys are index keys: long ones slow every claim and, in Postgres, don't fit.
@@ -63,16 +64,7 @@ class JobOptionsDict(TypedDict, total=False):
 
 def check_name(value: object, argument: str) -> str:
     """Read the name of a task or queue, or a key."""
-    if not isinstance(value, str) or not value:
-        msg = f"{argument} takes a text that isn't empty, not {value!r}."
-        raise UsageError(msg)
-    if len(value) > LONGEST_NAME:
-        msg = f"{argument} has at most {LONGEST_NAME} characters, not {len(value)}."
-        raise UsageError(msg)
-    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        msg = f"{argument} can't hold NUL or a lone surrogate: {value!r}."
-        raise UsageError(msg)
-    return value
+    return check_text(value, argument, longest=LONGEST_NAME)
 
 
 def check_names(values: object, argument: str) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from rowlock._answers import Overview, Pause, Reason, Why, WorkerInfo
 from rowlock._durations import relative, span
 from rowlock._figures import AHEAD_COUNTED, Place
-from rowlock._job import Job, Status
+from rowlock._job import Job, Status, error_of
+from rowlock._words import count
 
 # After every instant that a store has.
 FOR_GOOD = datetime.max.replace(tzinfo=UTC)
@@ -50,7 +51,7 @@ def so_far(job: Job) -> list[str]:
     if job.failures:
         told.append(f"{job.failures} of {job.max_attempts} failures")
     if job.losses:
-        told.append(f"{job.losses} lost worker{'s' * (job.losses > 1)}")
+        told.append(count(job.losses, "lost worker"))
     return told
 
 
@@ -89,8 +90,8 @@ def _other(about: Circumstances) -> tuple[Reason, str]:
     ended = relative(job.finished_at or job.updated_at, now)
     if job.status is Status.SUCCEEDED:
         return "succeeded", f"succeeded {ended}, in attempt {job.attempts}"
-    error = (job.last_error or "").partition("\n")[0]
-    failed = f"became a dead letter {ended}{f', of {error}' * bool(error)}"
+    error = error_of(job)
+    failed = f"became a dead letter {ended}{f', of {error}' if error else ''}"
     how = failed if job.status is Status.FAILED else f"was cancelled {ended}"
     if about.holder is not None:
         held = f"its key {job.idempotency_key!r} is held by job {about.holder}"
@@ -147,9 +148,9 @@ def _lasting(job: Job, seen: Overview) -> Pause | None:
 def _due(about: Circumstances) -> tuple[Reason, str]:
     job, seen, place = about.job, about.seen, about.place
     workers = _workers(job, seen)
-    if not workers:
-        return "unserved", _unserved(about)
     due = f"has been due for {span((seen.now - job.run_at).total_seconds())}"
+    if not workers:
+        return "unserved", f"{due}, and {_unserved(job, seen)}"
     if place is None:
         return "due", f"{due}, and changes all the while: ask again"
     if place.is_suspect:
@@ -233,7 +234,7 @@ def _behind(place: Place) -> str:
     if not place.ahead:
         return ""
     least = "at least " * (place.ahead >= AHEAD_COUNTED)
-    jobs = f"{least}{place.ahead:,} job{'s' * (place.ahead > 1)}"
+    jobs = f"{least}{count(place.ahead, 'job')}"
     better = f" ({place.by_priority:,} of better priority)" if place.by_priority else ""
     return f", behind {jobs}{better}"
 
@@ -251,19 +252,16 @@ def _paused(pause: Pause, now: datetime) -> str:
     return f"its {kind} {name!r} is paused{since}{by}{reason}, {until}"
 
 
-def _unserved(about: Circumstances) -> str:
-    job, seen = about.job, about.seen
-    waits = f"has been due for {span((seen.now - job.run_at).total_seconds())}, and"
+def _unserved(job: Job, seen: Overview) -> str:
     if any(job.task in worker.tasks for worker in seen.workers):
         return (
-            f"{waits} no live worker that has task {job.task!r} serves the queue"
-            f" {job.queue!r}"
+            f"no live worker that has task {job.task!r} serves the queue {job.queue!r}"
         )
     seen_at = next((t.seen_at for t in seen.registered if t.name == job.task), None)
     last = (
         "never seen" if seen_at is None else f"last seen {relative(seen_at, seen.now)}"
     )
-    return f"{waits} no live worker has task {job.task!r} ({last})"
+    return f"no live worker has task {job.task!r} ({last})"
 
 
 def _so_far(job: Job) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from rowlock import App, Task
 from rowlock.stores.postgres import PostgresStore
+from rowlock.testing import FakeClock
 
 from .command_line import SHOP, Command, OnTerminal, run_on_terminal
 from .postgres_given import opened
@@ -64,3 +66,24 @@ async def store(url: str) -> AsyncIterator[PostgresStore]:
     """An open Postgres store on the test's database."""
     async with opened(url) as store:
         yield store
+
+
+@pytest.fixture
+async def noting_app(database_url: str, clock: FakeClock) -> AsyncIterator[App]:
+    """An app with one task, at a time that stands still."""
+    app = App(database_url, clock=clock)
+
+    @app.task(max_attempts=1)
+    def note(number: int = 0) -> int:
+        if number < 0:
+            raise ValueError(number)
+        return number
+
+    async with app:
+        yield app
+
+
+@pytest.fixture
+def note(noting_app: App) -> Task[..., Any]:
+    """The app's task."""
+    return noting_app.tasks["note"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,24 +24,9 @@ from tests.endings import known
 
 
 @pytest.fixture
-async def app(database_url: str, clock: FakeClock) -> AsyncIterator[App]:
+def app(noting_app: App) -> App:
     """An app with one task, at a time that stands still."""
-    app = App(database_url, clock=clock)
-
-    @app.task(max_attempts=1)
-    def note(number: int = 0) -> int:
-        if number < 0:
-            raise ValueError(number)
-        return number
-
-    async with app:
-        yield app
-
-
-@pytest.fixture
-def note(app: App) -> Task[..., Any]:
-    """The app's task."""
-    return app.tasks["note"]
+    return noting_app
 
 
 async def test_a_job_is_found_by_its_key(app: App, note: Task[..., Any]) -> None:

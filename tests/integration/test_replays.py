@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from rowlock import App, Filter, PreviewGroup, Status, Task, UsageError
-from rowlock._operations import VerbName
+from rowlock._job import VerbName
 from rowlock.events import Event, JobsReplayed
 from rowlock.testing import FakeClock, drain
 from tests.endings import known
 
 
 @pytest.fixture
-async def app(database_url: str, clock: FakeClock) -> AsyncIterator[App]:
+def app(noting_app: App) -> App:
     """An app with one task, at a time that stands still."""
-    app = App(database_url, clock=clock)
-
-    @app.task(max_attempts=1)
-    def note(number: int = 0) -> int:
-        if number < 0:
-            raise ValueError(number)
-        return number
-
-    async with app:
-        yield app
-
-
-@pytest.fixture
-def note(app: App) -> Task[..., Any]:
-    """The app's task."""
-    return app.tasks["note"]
+    return noting_app
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import click
 
 from rowlock._app import App
 from rowlock._errors import StoreUnavailable
+from rowlock._words import count
 from rowlock.cli.database import file_of, refuse_memory
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import output_options, read_name
@@ -114,16 +115,12 @@ def _print(
     }
     if output.prints(told):
         return
-    for status, count in copied.counts.items():
-        if count:
-            click.echo(f"{count:,} {status}")
+    for status, number in copied.counts.items():
+        if number:
+            click.echo(f"{number:,} {status}")
     done = "Nothing was done: this would copy" if dry_run else "Copied"
     click.echo(
-        f"{done} {_several(copied.total, 'job')},"
-        f" {_several(len(copied.pauses), 'pause')} and"
-        f" {_several(len(copied.tasks), 'task')} from {source.url} to {target.url}."
+        f"{done} {count(copied.total, 'job')},"
+        f" {count(len(copied.pauses), 'pause')} and"
+        f" {count(len(copied.tasks), 'task')} from {source.url} to {target.url}."
     )
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -7,16 +7,22 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
 from rowlock._app import App
 from rowlock._errors import StoreUnavailable, UsageError
 from rowlock.cli.discovery import app_name, load
 from rowlock.cli.parameters import Place
+
+if TYPE_CHECKING:
+    from rowlock._store import Store
+
+R = TypeVar("R")
 
 MEMORY = "sqlite:///:memory:"
 
@@ -48,9 +54,19 @@ def file_of(app: App) -> Path | None:
     return Path(unquote(path)) if scheme == "sqlite" and app.url != MEMORY else None
 
 
+def asked(app: App, question: Callable[[Store], Awaitable[R]]) -> R:
+    """Ask an app's store what no call of the app does."""
+
+    async def ask() -> R:
+        await app.open()
+        return await question(app._store)
+
+    return app._portal.run(ask(), "the question")
+
+
 def now_of(app: App) -> datetime:
-    """Tell an open store's time: how far an instant is depends on no other clock."""
-    return app._portal.run(app._store.figures.now(), "app.get")
+    """Tell a store's time: how far an instant is depends on no other clock."""
+    return asked(app, lambda store: store.figures.now())
 
 
 def refuse_memory(app: App) -> None:

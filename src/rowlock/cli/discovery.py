@@ -17,6 +17,7 @@ from types import ModuleType
 from rowlock._app import App
 from rowlock._errors import ConfigError, RowlockError
 from rowlock._task import KeyedTask
+from rowlock._words import did_you_mean
 
 VARIABLE = "ROWLOCK_APP"
 PROJECT = "pyproject.toml"
@@ -120,13 +121,10 @@ def _no_module(module_name: str, missing: str) -> ConfigError:
         if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))
     }
     parent, _, last = missing.rpartition(".")
-    near = get_close_matches(missing, sorted(known), n=1)
     hint = (
         f"; did you mean {parent}:{last}?"
         if hasattr(sys.modules.get(parent), last)
-        else f"; did you mean {near[0]!r}?"
-        if near
-        else "."
+        else did_you_mean(missing, known)
     )
     of = "" if missing == module_name else f" for {module_name!r}"
     return ConfigError(

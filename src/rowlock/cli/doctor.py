@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from rowlock._answers import Finding, Severity
-from rowlock._doctor import count
+from rowlock._words import count
 from rowlock.cli import colour
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from difflib import get_close_matches
 from typing import NoReturn
 
 import click
@@ -17,10 +16,11 @@ from rowlock._choice import LARGEST_SEARCH
 from rowlock._durations import relative
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
-from rowlock._job import Job, Status
-from rowlock._operations import CUT, error_of
+from rowlock._job import Job, Status, error_of
+from rowlock._operations import CUT
+from rowlock._words import did_you_mean
 from rowlock.cli import colour, completion
-from rowlock.cli.database import now_of, opened
+from rowlock.cli.database import asked, now_of, opened
 from rowlock.cli.dead import dead
 from rowlock.cli.documents import Output
 from rowlock.cli.parameters import (
@@ -166,18 +166,18 @@ for verb in (dead, run, move, cancel, replay, delete):
 def _follow(app: App, where: Filter, output: Output, limit: int) -> NoReturn:
     """Print the newest jobs, then those that come to fit or change."""
     marks: dict[int, tuple[datetime, int]] = {}
-    fitting: frozenset[int] | None = None
+    fitting: set[int] | None = None
     is_titled = False
     while True:
-        found = app._portal.run(_fitting(app, where), "app.list")
+        found = asked(app, lambda store: store.search(where, limit=LARGEST_SEARCH)).ids
         newest = app.list_sync(where, limit=limit).jobs
         # One that was replayed and died again is no newer than it was.
-        come = set() if fitting is None else found - fitting
+        come = set() if fitting is None else set(found) - fitting
         come -= {job.id for job in newest}
-        more = app._portal.run(_get(app, come), "app.get") if come else []
+        more = _get(app, sorted(come)) if come else []
         changed = [job for job in newest if marks.get(job.id) != _mark(job)]
         changed = sorted([*changed, *more], key=lambda job: job.id)
-        fitting, marks = found, {job.id: _mark(job) for job in newest}
+        fitting, marks = set(found), {job.id: _mark(job) for job in newest}
         if changed and not output.prints(changed, changed):
             now = now_of(app)
             rows = [_row(job, now) for job in changed]
@@ -186,13 +186,8 @@ def _follow(app: App, where: Filter, output: Output, limit: int) -> NoReturn:
         time.sleep(FOLLOW_PAUSE_S)
 
 
-async def _fitting(app: App, where: Filter) -> frozenset[int]:
-    await app.open()
-    return frozenset((await app._store.search(where, limit=LARGEST_SEARCH)).ids)
-
-
-async def _get(app: App, ids: Collection[int]) -> Sequence[Job]:
-    return await app._store.get(sorted(ids))
+def _get(app: App, ids: Sequence[int]) -> Sequence[Job]:
+    return asked(app, lambda store: store.get(ids))
 
 
 def _mark(job: Job) -> tuple[datetime, int]:
@@ -206,8 +201,7 @@ def _hint(app: App, where: Filter) -> str | None:
         ("queue", where.queue, completion.queue_names),
     ):
         if name is not None and name not in (names := known(app)):
-            near = get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
+            hint = did_you_mean(name, names)
             return f"No job and no live worker has a {kind} {printable(name)!r}{hint}"
     return None
 

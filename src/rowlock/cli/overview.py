@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from rowlock._answers import Overview, TaskStats
 from rowlock._app import App
-from rowlock._figures import Figures
-
-R = TypeVar("R")
+from rowlock.cli.database import asked
 
 
 def overview(app: App) -> Overview:
     """Tell who is at work and what is paused."""
-    return _asked(app, lambda figures: figures.overview())
+    return asked(app, lambda store: store.figures.overview())
 
 
 def due_tasks(app: App) -> Sequence[TaskStats]:
     """Count the jobs that are due, by queue and task."""
-    return _asked(app, lambda figures: figures.due())
-
-
-def _asked(app: App, question: Callable[[Figures], Awaitable[R]]) -> R:
-    async def ask() -> R:
-        await app.open()
-        return await question(app._store.figures)
-
-    return app._portal.run(ask(), "the question")
+    return asked(app, lambda store: store.figures.due())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
@@ -14,6 +13,7 @@ from rowlock._answers import Overview, Pause
 from rowlock._app import App
 from rowlock._durations import relative
 from rowlock._errors import StoreError
+from rowlock._words import did_you_mean
 from rowlock.cli.documents import Output
 from rowlock.cli.overview import overview
 from rowlock.cli.parameters import read_name, read_seconds
@@ -86,11 +86,9 @@ def pause_and_print(
 def _hint(kind: str, name: str, known: Collection[str]) -> None:
     if name in known:
         return
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
     click.echo(
         f"No due job, no app and no live worker has a {kind} {name!r} so far; it is"
-        f" paused all the same{hint}",
+        f" paused all the same{did_you_mean(name, known)}",
         err=True,
     )
 

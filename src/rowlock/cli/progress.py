@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowlock._errors import StoreError
+from rowlock._words import count
 
 if TYPE_CHECKING:
     from rowlock._app import App
@@ -28,7 +29,7 @@ def telling_progress(app: App, verb: str) -> Iterator[None]:
 
     done, told = 0, ""
 
-    def count(event: Event) -> None:
+    def hear(event: Event) -> None:
         nonlocal done, told
         match event:
             case JobsCancelled():
@@ -39,14 +40,14 @@ def telling_progress(app: App, verb: str) -> Iterator[None]:
             told = f"{verb}: {done:,} done"
             click.echo(f"\r{told}", nl=False, err=True)
 
-    end = app.listen(count)
+    end = app.listen(hear)
     try:
         yield
     except (KeyboardInterrupt, StoreError) as error:
         _wipe(told)
         if done or isinstance(error, KeyboardInterrupt):
             click.echo(
-                f"Stopped: {done:,} job{'s' * (done != 1)} done, and perhaps those"
+                f"Stopped: {count(done, 'job')} done, and perhaps those"
                 " under way. The same command goes on with the others.",
                 err=True,
             )

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rowlock._choice import check_takes
 from rowlock._errors import UsageError
 from rowlock._filter import Filter
-from rowlock._job import TAKES
 from rowlock._operations import CUT
+from rowlock._words import count
 from rowlock.cli import colour
 from rowlock.cli.filtering import FILTER_OPTIONS
 from rowlock.cli.parameters import read_ids
@@ -33,7 +34,7 @@ from rowlock.cli.table import (
 if TYPE_CHECKING:
     from rowlock._answers import Preview
     from rowlock._app import App
-    from rowlock._operations import VerbName
+    from rowlock._job import VerbName
     from rowlock.cli.documents import Output
 
 T = TypeVar("T")
@@ -82,13 +83,7 @@ class Selection:
                 " --task send_receipt, or --all."
             )
             raise UsageError(msg)
-        asked, takes = self.where.status, TAKES[verb.is_]
-        if asked is not None and asked not in takes:
-            msg = (
-                f"`jobs {verb.name}` takes {' and '.join(takes)} jobs, and none that is"
-                f" {asked}."
-            )
-            raise UsageError(msg)
+        check_takes(self.where, verb.is_, f"`jobs {verb.name}`")
         return self.where
 
 
@@ -157,7 +152,9 @@ def print_preview(found: Preview, verb: Verb, output: Output) -> None:
     if output.prints(replace(found, verb=verb.name)):
         return
     print_table(PREVIEW, list(_rows(found)))
-    click.echo(f"{_jobs(found.count)} to {verb.name}{_part(found)}. Nothing was done.")
+    click.echo(
+        f"{count(found.count, 'job')} to {verb.name}{_part(found)}. Nothing was done."
+    )
 
 
 def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
@@ -172,9 +169,10 @@ def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
     found = app.preview_sync(verb.is_, selection.of(verb))
     if not found.count:
         return True  # which says of each id why not, and of a filter that none fits
+    many = count(found.count, "job")
     if sys.stdin is None or not sys.stdin.isatty():
         msg = (
-            f"This would {verb.name} {_jobs(found.count)}, and there is nobody to ask:"
+            f"This would {verb.name} {many}, and there is nobody to ask:"
             " add --yes to do it, or --dry-run to look at them."
         )
         raise UsageError(msg)
@@ -186,7 +184,7 @@ def is_agreed(app: App, verb: Verb, selection: Selection) -> bool:
         click.echo(line if width is None else cut(line, width), err=True)
     if found.is_cut:
         click.echo(CUT, err=True)
-    asked = f"{verb.name.capitalize()} {_jobs(found.count)}{_part(found)}?"
+    asked = f"{verb.name.capitalize()} {many}{_part(found)}?"
     return click.confirm(asked, default=False, err=True)
 
 
@@ -203,7 +201,3 @@ def _rows(found: Preview) -> Iterator[list[str | Cell]]:
 def _part(found: Preview) -> str:
     is_part = found.sampled < found.count
     return f", of which {found.sampled} were looked at" if is_part else ""
-
-
-def _jobs(count: int) -> str:
-    return f"{count:,} job{'s' * (count != 1)}"

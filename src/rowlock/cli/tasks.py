@@ -15,7 +15,7 @@ from rowlock._dead_letters import ReplayState
 from rowlock._durations import relative, span
 from rowlock._job import JSON
 from rowlock.cli import completion
-from rowlock.cli.database import opened
+from rowlock.cli.database import asked, opened
 from rowlock.cli.documents import Output
 from rowlock.cli.overview import due_tasks, overview
 from rowlock.cli.parameters import (
@@ -139,18 +139,14 @@ def resume(task: str, output: Output, *, place: Place) -> None:
 
 def _rules(app: App) -> dict[str, ReplayState]:
     """Give the rules that workers have followed, and those of the app."""
-
-    async def told() -> list[ReplayState]:
-        await app.open()
-        return list(await app._store.dead_letters.rules())
-
+    told = asked(app, lambda store: store.dead_letters.rules())
     own = {
         rule.task: ReplayState(
             task=rule.task, every=rule.every, limit=rule.limit, rate=rule.rate
         )
         for rule in app._replay_rules.values()
     }
-    return own | {rule.task: rule for rule in app._portal.run(told(), "tasks list")}
+    return own | {rule.task: rule for rule in told}
 
 
 def _all(

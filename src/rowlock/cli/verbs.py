@@ -18,6 +18,7 @@ from rowlock._job import Status
 from rowlock._operations import CUT
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from rowlock._pace import Pace, step_of
+from rowlock._words import count
 from rowlock.cli import completion
 from rowlock.cli.database import opened
 from rowlock.cli.documents import Output
@@ -268,8 +269,8 @@ def _print_answers(answers: Answers, output: Output, *, counted: bool) -> None:
     if not answers:
         click.echo("No job fits.", err=True)
     if counted:
-        for words, count in Counter(map(_words, answers)).most_common():
-            click.echo(f"{count:,} job{'s' * (count != 1)}: {words}")
+        for words, number in Counter(map(_words, answers)).most_common():
+            click.echo(f"{count(number, 'job')}: {words}")
     else:
         for answer in answers:
             click.echo(f"{answer.job_id}  {_words(answer)}")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowlock._answers import Overview, QueueStats, Stats, TaskStats
-from rowlock._figures import AHEAD_COUNTED, RATE_SPAN, Place
-from rowlock._job import Status
+from rowlock._answers import Overview, Stats, TaskStats
+from rowlock._figures import AHEAD_COUNTED, RATE_SPAN, Place, queues_of, rates_of
 from rowlock.stores.postgres import rows
 
 if TYPE_CHECKING:
     from rowlock.stores.postgres.database import Database
-    from rowlock.stores.postgres.sessions import Row, Session
+    from rowlock.stores.postgres.sessions import Session
 
 
 class PostgresFigures:
@@ -60,7 +58,7 @@ async def stats(session: Session) -> Stats:
         seen = await overview(session)
     return Stats(
         now=seen.now,
-        queues=_queues(counted, rates),
+        queues=queues_of(counted, rates),
         workers=seen.workers,
         pauses=seen.pauses,
         tasks=tasks,
@@ -94,33 +92,7 @@ async def _overview(session: Session) -> Overview:
 
 async def _rates(session: Session) -> Mapping[str, float]:
     ended = await session.run("rates", span=str(rows.micros(RATE_SPAN)))
-    return {queue: count / RATE_SPAN.total_seconds() for queue, count in ended}
-
-
-def _queues(
-    counted: Sequence[Row], rates: Mapping[str, float]
-) -> tuple[QueueStats, ...]:
-    counts: defaultdict[str, defaultdict[Status, int]] = defaultdict(
-        lambda: defaultdict(int)
-    )
-    due: dict[str, tuple[int, datetime | None]] = {}
-    for queue, status, count, n_due, oldest in counted:
-        counts[queue][Status(status)] += count
-        if status == Status.PENDING:
-            due[queue] = (n_due, oldest)
-    queues = []
-    for queue in sorted(counts):
-        n_due, oldest = due.get(queue, (0, None))
-        queues.append(
-            QueueStats(
-                queue=queue,
-                counts=dict(counts[queue]),
-                due=n_due,
-                oldest_due=oldest,
-                rate=rates.get(queue, 0.0),
-            )
-        )
-    return tuple(queues)
+    return rates_of(ended)
 
 
 async def place(

@@ -11,9 +11,10 @@ from psycopg.errors import QueryCanceled
 
 from rowlock import _doctor
 from rowlock._answers import Finding, unserved
-from rowlock._doctor import count, warning, well, wrong
+from rowlock._doctor import warning, well, wrong
 from rowlock._durations import span
 from rowlock._errors import StoreUnavailable
+from rowlock._words import count
 from rowlock.stores.postgres import figures
 
 if TYPE_CHECKING:

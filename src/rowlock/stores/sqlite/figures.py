@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowlock._answers import Overview, QueueStats, Stats, TaskStats
-from rowlock._figures import AHEAD_COUNTED, RATE_SPAN, Place
-from rowlock._job import Status
+from rowlock._answers import Overview, Stats, TaskStats
+from rowlock._figures import AHEAD_COUNTED, RATE_SPAN, Place, queues_of, rates_of
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 
@@ -70,31 +68,15 @@ def due_tasks(connection: sqlite3.Connection, now: int) -> tuple[TaskStats, ...]
 
 def stats(connection: sqlite3.Connection, now: int) -> Stats:
     """Count jobs by queue and status, and name live workers and pauses."""
-    counts: defaultdict[str, dict[Status, int]] = defaultdict(dict)
-    due: dict[str, tuple[int, int | None]] = {}
-    for queue, status, count, n_due, oldest in connection.execute(
-        SQL["counts"], {"now": now}
-    ).fetchall():
-        counts[queue][Status(status)] = count
-        if status == Status.PENDING:
-            due[queue] = (n_due, oldest)
-    rates = _rates(connection, now)
-    queues = []
-    for queue in sorted(counts):
-        n_due, oldest = due.get(queue, (0, None))
-        queues.append(
-            QueueStats(
-                queue=queue,
-                counts=counts[queue],
-                due=n_due,
-                oldest_due=rows.maybe_instant(oldest),
-                rate=rates.get(queue, 0.0),
-            )
-        )
+    counted = connection.execute(SQL["counts"], {"now": now}).fetchall()
+    queues = queues_of(
+        ((*row[:4], rows.maybe_instant(row[4])) for row in counted),
+        _rates(connection, now),
+    )
     seen = overview(connection, now)
     return Stats(
         now=seen.now,
-        queues=tuple(queues),
+        queues=queues,
         workers=seen.workers,
         pauses=seen.pauses,
         tasks=due_tasks(connection, now),
@@ -105,7 +87,7 @@ def stats(connection: sqlite3.Connection, now: int) -> Stats:
 def _rates(connection: sqlite3.Connection, now: int) -> Mapping[str, float]:
     since = {"since": now - rows.to_span(RATE_SPAN)}
     ended = connection.execute(SQL["rates"], since).fetchall()
-    return {queue: count / RATE_SPAN.total_seconds() for queue, count in ended}
+    return rates_of(ended)
 
 
 def place(
