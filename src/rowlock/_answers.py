@@ -155,7 +155,8 @@ class WorkerInfo:
 
     `version` is that of its code, as `App(version=)` said, and `rowlock` Rowlock's own.
     One that runs a job `alone`, or that `gives_way` to a suspect, claims nothing else
-    until that has ended, however much room it has.
+    until that has ended, however much room it has. `stuck` names the jobs whose handler
+    it could not stop: their attempts have ended, the handlers run on.
     """
 
     id: str
@@ -170,6 +171,7 @@ class WorkerInfo:
     running: int = 0
     alone: bool = False
     gives_way: bool = False
+    stuck: tuple[int, ...] = ()
     started_at: datetime | None = None
     seen_at: datetime | None = None
 

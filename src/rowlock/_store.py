@@ -345,6 +345,16 @@ class Store(Protocol):
         """
         ...
 
+    async def cancel_requested(
+        self, keys: Collection[ClaimKey]
+    ) -> Collection[ClaimKey]:
+        """
+        Read which of these claims still hold their job and were asked to cancel it.
+
+        `renew` tells it too; this writes nothing, so it can be asked often.
+        """
+        ...
+
     async def finish(self, outcomes: Sequence[Outcome]) -> Sequence[Settled]:
         """
         Write what these claims ended as, where they still hold their job (laws 6, 7).

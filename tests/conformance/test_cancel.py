@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from rowlock import _outcome
-from rowlock._job import Status
+from rowlock._job import ClaimKey, Status
 from rowlock._store import Answer, Store
 from rowlock.testing import FakeClock
 
@@ -172,3 +174,51 @@ async def test_thousands_are_cancelled_in_one_call(
 
     assert [each.job_id for each in answers] == ids
     assert all(each.done for each in answers)
+
+
+async def test_law_21_the_holders_of_claims_may_ask_which_are_to_be_cancelled(
+    store: Store, enqueue: Enqueue, claim: ClaimSome
+) -> None:
+    ids = await enqueue(4)
+    held = [each.key for each in (await claim(4)).claims]
+    assert await store.cancel_requested(held) == frozenset()
+
+    await store.cancel([ids[1], ids[3]], by="ada")
+
+    assert await store.cancel_requested(held) == {held[1], held[3]}
+    # Only what is asked for is told.
+    assert await store.cancel_requested(held[:2]) == {held[1]}
+    assert await store.cancel_requested([]) == frozenset()
+
+
+async def test_a_claim_that_holds_no_longer_is_not_to_be_cancelled(
+    store: Store, enqueue: Enqueue, claim_one: ClaimOne
+) -> None:
+    (first, second) = await enqueue(2)
+    old = await claim_one()
+    await store.finish([retry(old.key, delay=900)])
+    ended = await claim_one()
+    assert (old.key.job_id, ended.key.job_id) == (first, second)
+    await store.cancel([second], by="ada")
+    await store.finish([_outcome.cancelled(ended.key)])
+    await store.move([first], by="ada", delay=timedelta(0))
+    held = await claim_one()
+    assert held.key.job_id == first
+    await store.cancel([first], by="ada")
+
+    keys = [old.key, ended.key, held.key, ClaimKey(10**9, 1)]
+    assert await store.cancel_requested(keys) == {held.key}
+
+
+async def test_asking_for_cancels_extends_and_changes_nothing(
+    store: Store, enqueue: Enqueue, claim_one: ClaimOne, clock: FakeClock, read: Read
+) -> None:
+    (job_id,) = await enqueue()
+    held = await claim_one()
+    await store.cancel([job_id], by="ada")
+    before = await read(job_id)
+    clock.advance(9)
+
+    await store.cancel_requested([held.key])
+
+    assert await read(job_id) == before

@@ -133,6 +133,16 @@ async def test_a_worker_shows_that_it_gives_way_until_it_says_otherwise(
         assert (await workers(store))["w1"].gives_way is gives_way
 
 
+async def test_a_worker_shows_which_handlers_are_stuck_until_it_says_otherwise(
+    store: Store,
+) -> None:
+    await store.register(WORKER, TASKS)
+    for stuck in ((), (17,), (17, 2**40), ()):
+        await store.register(replace(WORKER, stuck=stuck), [])
+
+        assert (await workers(store))["w1"].stuck == stuck
+
+
 async def test_workers_of_all_processes_are_shown(
     store: Store, open_another: OpenAnother
 ) -> None:

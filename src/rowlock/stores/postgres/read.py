@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import merge
 from operator import itemgetter
 
 from rowlock._filter import AGES, ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
-from rowlock._job import Claim, Job, Status
+from rowlock._job import Claim, ClaimKey, Job, Status
 from rowlock._store import Matches, Page
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.sessions import Row, Session
@@ -26,6 +26,18 @@ async def get(session: Session, ids: Sequence[int]) -> tuple[Job, ...]:
 def _jobs(ids: Sequence[int], found: Sequence[Row]) -> tuple[Job, ...]:
     by_id = {row[0]: row for row in found}
     return tuple(rows.job(by_id[job_id]) for job_id in ids if job_id in by_id)
+
+
+async def cancel_requested(
+    session: Session, keys: Collection[ClaimKey]
+) -> frozenset[ClaimKey]:
+    """Tell which of these claims were asked to cancel."""
+    found = await session.run(
+        "cancel_requested",
+        ids=rows.numbers([key.job_id for key in keys]),
+        claims=rows.numbers([key.claim for key in keys]),
+    )
+    return frozenset(ClaimKey(*row) for row in found)
 
 
 async def list_jobs(

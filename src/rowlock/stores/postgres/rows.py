@@ -184,6 +184,7 @@ def worker(row: Row) -> WorkerInfo:
         running=row[12],
         alone=row[13],
         gives_way=row[14],
+        stuck=tuple(row[15]),
     )
 
 

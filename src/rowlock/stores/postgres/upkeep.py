@@ -108,5 +108,6 @@ async def _register(
         concurrency=str(worker.concurrency),
         lease=str(rows.micros(worker.lease)),
         gives_way=str(worker.gives_way),
+        stuck=rows.numbers(worker.stuck),
         clock_skew=str(rows.micros(skew)),
     )

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock._filter import ANY, PAYLOADS_LOOKED_AT, TEXTS, Filter
-from rowlock._job import Status
+from rowlock._job import ClaimKey, Status
 from rowlock._store import Matches, Page
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
@@ -63,6 +63,15 @@ def get(
     found = connection.execute(SQL["get"], {"ids": json.dumps(list(ids))}).fetchall()
     by_id = {row[0]: row for row in found}
     return tuple(rows.job(by_id[job_id]) for job_id in ids if job_id in by_id)
+
+
+def cancel_requested(
+    connection: sqlite3.Connection, _now: int, keys: Collection[ClaimKey]
+) -> frozenset[ClaimKey]:
+    """Tell which of these claims were asked to cancel."""
+    ids = json.dumps([key.job_id for key in keys])
+    found = connection.execute(SQL["cancel_requested"], {"ids": ids})
+    return frozenset(keys) & {ClaimKey(*row) for row in found}
 
 
 def list_jobs(

@@ -156,6 +156,7 @@ def worker(row: Row) -> WorkerInfo:
         running=row[11],
         alone=bool(row[12]),
         gives_way=bool(row[13]),
+        stuck=tuple(json.loads(row[14])),
     )
 
 

@@ -184,6 +184,10 @@ class SQLiteStore:
             )
         )
 
+    async def cancel_requested(self, keys: Collection[ClaimKey]) -> frozenset[ClaimKey]:
+        """Read which of these were asked to cancel; see `Store.cancel_requested`."""
+        return await self._database.read(partial(read.cancel_requested, keys=keys))
+
     async def finish(self, outcomes: Sequence[Outcome]) -> Sequence[Settled]:
         """Write what these claims ended as; see `Store.finish`."""
         news = any(

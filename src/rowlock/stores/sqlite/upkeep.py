@@ -90,6 +90,7 @@ def _register(
             "concurrency": worker.concurrency,
             "lease": rows.to_span(worker.lease),
             "gives_way": worker.gives_way,
+            "stuck": write_json(list(worker.stuck)),
             "now": now,
         },
     )

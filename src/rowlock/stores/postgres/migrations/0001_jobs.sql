@@ -203,6 +203,8 @@ CREATE TABLE {schema}.workers (
     lease interval NOT NULL,
     -- Whether it claims nothing until it has run a suspect that waits too long.
     gives_way boolean NOT NULL DEFAULT false,
+    -- Jobs whose handler it could not stop.
+    stuck bigint[] NOT NULL DEFAULT ARRAY[]::bigint[],
     started_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL,
     -- By how much at least its clock was ahead of the server's when it registered.

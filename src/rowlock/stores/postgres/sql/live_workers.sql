@@ -2,7 +2,8 @@
 -- row, one at least, the store's now. Needs live_held. Locks nothing.
 SELECT
     {now}, id, host, pid, version, rowlock, tasks, queues, concurrency, lease,
-    started_at, seen_at, held.running, held.alone, gives_way
+    started_at, seen_at, held.running, held.alone, gives_way,
+    stuck
 FROM (SELECT) AS always
 LEFT JOIN {schema}.workers ON seen_at + lease >= {now}
 CROSS JOIN LATERAL (

@@ -114,6 +114,8 @@ CREATE TABLE rowlock_workers (
     lease INTEGER NOT NULL,
     -- Whether it claims nothing until it has run a suspect that waits too long.
     gives_way INTEGER NOT NULL DEFAULT 0,
+    -- Jobs whose handler it could not stop.
+    stuck TEXT NOT NULL DEFAULT '[]',
     started_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL
 ) WITHOUT ROWID;

@@ -1,11 +1,11 @@
 -- Shows a worker to operators; again, it keeps when it started. Under the write lock.
 INSERT INTO rowlock_workers (
     id, host, pid, version, rowlock, tasks, queues, concurrency, lease, gives_way,
-    started_at, seen_at
+    stuck, started_at, seen_at
 )
 VALUES (
     :id, :host, :pid, :version, :rowlock, :tasks, :queues, :concurrency, :lease,
-    :gives_way, :now, :now
+    :gives_way, :stuck, :now, :now
 )
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host,
@@ -17,4 +17,5 @@ ON CONFLICT (id) DO UPDATE SET
     concurrency = excluded.concurrency,
     lease = excluded.lease,
     gives_way = excluded.gives_way,
+    stuck = excluded.stuck,
     seen_at = excluded.seen_at;

@@ -2,7 +2,8 @@
 -- rowlock_leases, since running jobs are few. Locks nothing.
 SELECT
     id, host, pid, version, rowlock, tasks, queues, concurrency, lease, started_at,
-    seen_at, coalesce(held.running, 0), coalesce(held.alone, 0), gives_way
+    seen_at, coalesce(held.running, 0), coalesce(held.alone, 0), gives_way,
+    stuck
 FROM rowlock_workers
 LEFT JOIN (
     SELECT worker, count(*) AS running, max(alone) AS alone
