@@ -18,7 +18,8 @@ from rowlock._awaited import awaited
 from rowlock._clock import Clock, SystemClock
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
-from rowlock._extensions import Around, Extensions, Follower, Listener, enqueued
+from rowlock._extending import Extending
+from rowlock._extensions import Extensions, enqueued
 from rowlock._job import NewJob, check_jobs
 from rowlock._operations import Operations
 from rowlock._options import (
@@ -50,7 +51,7 @@ DEFAULT_SAFETY_INTERVAL = 30.0
 Inline: TypeAlias = Callable[[Sequence[NewJob], Sequence[int | None]], Awaitable[None]]
 
 
-class App(Registry, Reading, Operations, Pauses):
+class App(Registry, Extending, Reading, Operations, Pauses):
     """
     Tasks, and the store where their jobs live.
 
@@ -115,89 +116,6 @@ class App(Registry, Reading, Operations, Pauses):
     def url(self) -> str:
         """Where the store is: absolute, and without a password."""
         return self._store.url
-
-    # Extending
-
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """
-        Tell `listener` of every event of `rowlock.events`; returns what ends that.
-
-        It is called in the thread in which the event happens: a worker's are told on
-        its event loop, an enqueue's by whoever enqueues, and those of a `_sync` call in
-        a thread of Rowlock's own. So it must not block, and is safe in any thread. What
-        it raises is logged, and harms nothing. The first added is told first.
-
-            >>> app = App("sqlite://")
-            >>> seen = []
-            >>> stop = app.listen(lambda event: seen.append(event.name))
-            >>> app.pause_sync(queue="mail")
-            >>> stop()
-            >>> seen
-            ['pause.began']
-        """
-        return self._extensions.listen(listener)
-
-    def around(self, around: Around) -> Callable[[], None]:
-        """
-        Surround every attempt with an async context manager; returns what ends that.
-
-        `around` is called with the attempt, and what it gives is entered before the
-        handler starts and left when it has ended, the first added outermost, on the
-        worker's loop, also for a plain function; context variables that it sets are
-        seen by the handler. What it raises fails the attempt as if the handler had, and
-        the handler's own exceptions pass through it, so it may replace one, or swallow
-        one: then the attempt has succeeded, with no result.
-
-            >>> import asyncio, contextlib
-            >>> app = App("sqlite://")
-            >>> @contextlib.asynccontextmanager
-            ... async def named(attempt):
-            ...     print("begin", attempt.task)
-            ...     yield
-            ...     print("end", attempt.task)
-            >>> stop = app.around(named)
-            >>> @app.task
-            ... def greet() -> None:
-            ...     print("Hello")
-            >>> async def main() -> None:
-            ...     async with app, app.worker():
-            ...         job = await app.wait(await greet.enqueue(), 10)
-            >>> asyncio.run(main())
-            begin greet
-            Hello
-            end greet
-        """
-        return self._extensions.around(around)
-
-    def follow(self, follower: Follower) -> Callable[[], None]:
-        """
-        Have jobs follow attempts; returns what ends that.
-
-        `follower` is given the `rowlock.events.Ending` of each attempt, also of one
-        whose worker was lost, and returns jobs, which are inserted in the transaction
-        that records that ending, or not at all where the claim is lost. An operator's
-        cancel or delete of a job that doesn't run is no ending. It is called on the
-        worker's loop, so it must not block, and of one loss perhaps by several workers,
-        of whom one writes it; where it raises, that is logged and nothing follows.
-        Jobs that follow are followed too: look at `ending.task`.
-
-            >>> import asyncio
-            >>> app = App("sqlite://")
-            >>> @app.task
-            ... def greet(name: str) -> None: ...
-            >>> @app.task
-            ... def audit(job_id: int) -> None: ...
-            >>> def audited(ending):
-            ...     return [audit.job(ending.job_id)] if ending.task == "greet" else []
-            >>> stop = app.follow(audited)
-            >>> async def main() -> None:
-            ...     async with app, app.worker():
-            ...         await app.wait(await greet.enqueue("Ada"), 10)
-            ...         print([job.task for job in (await app.list()).jobs])
-            >>> asyncio.run(main())
-            ['audit', 'greet']
-        """
-        return self._extensions.follow(follower)
 
     # Enqueueing
 
@@ -337,12 +255,20 @@ class App(Registry, Reading, Operations, Pauses):
         queues: Iterable[str] | None = None,
         lease: float | timedelta | None = None,
         shutdown_timeout: float | timedelta = 15,
+        cancel_grace: float | timedelta = 5,
+        max_stuck: int | None = None,
+        blocked_after: float | timedelta = 1,
     ) -> Worker:
         """
         Make a worker inside this process: it runs jobs for the length of `async with`.
 
         It claims from every queue unless `queues` names some. Leaving the block stops
         it as SIGTERM stops `rowlock worker`.
+
+        A handler that was told to stop has `cancel_grace` to end (0.4 of the lease at
+        most). Then it is stuck: it runs on and its place is free, unless more than
+        `max_stuck` are (None is four times `concurrency`), when each keeps its place.
+        Where a handler blocks the event loop, that is logged after `blocked_after`.
 
             >>> import asyncio
             >>> app = App("sqlite://")
@@ -371,6 +297,11 @@ class App(Registry, Reading, Operations, Pauses):
             max_payload=self.max_payload,
             rules=tuple(self._replay_rules.values()),
             version=self.version,
+            blocked_after=check_interval(blocked_after, "blocked_after="),
+            cancel_grace=to_delay(cancel_grace, "cancel_grace="),
+            max_stuck=4 * concurrency
+            if max_stuck is None
+            else check_count(max_stuck, "max_stuck="),
         )
         return Worker(settings)
 

@@ -8,7 +8,7 @@ functions; it works in async handlers, in threads, and in what they call.
 from __future__ import annotations
 
 import json
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -275,6 +275,11 @@ handler that a worker started.
 def the_attempt() -> Attempt | None:
     """Find the attempt of the calling context, None outside of handlers."""
     return _current.get(None)
+
+
+def attempt_in(context: Context) -> Attempt | None:
+    """Find the attempt of another context, None outside of handlers."""
+    return context.get(_current)
 
 
 def enter(attempt: Attempt, made: list[Made]) -> None:

@@ -37,6 +37,8 @@ from rowlock._events.worker import (
     ClaimRefused,
     JobCancelled,
     JobDeadLettered,
+    LoopBlocked,
+    LoopFreed,
     OutcomeDropped,
     ReplayProbed,
     ResultDropped,
@@ -48,6 +50,7 @@ from rowlock._events.worker import (
     WorkerDraining,
     WorkerEvent,
     WorkerGivesWay,
+    WorkerOverrun,
     WorkerStarted,
     WorkerStopped,
 )
@@ -81,6 +84,8 @@ __all__ = [
     "JobsMoved",
     "JobsReplayed",
     "Listener",
+    "LoopBlocked",
+    "LoopFreed",
     "OperatorEvent",
     "OutcomeDropped",
     "PauseBegan",
@@ -95,6 +100,7 @@ __all__ = [
     "WorkerDraining",
     "WorkerEvent",
     "WorkerGivesWay",
+    "WorkerOverrun",
     "WorkerStarted",
     "WorkerStopped",
 ]

@@ -15,6 +15,7 @@ from psycopg import errors as pg
 
 from rowlock import App, PayloadError, UsageError
 from rowlock._job import Job, Status
+from rowlock._register import task_infos
 from rowlock.cli.enqueue import read_payload
 from tests.eventually import eventually
 
@@ -114,9 +115,9 @@ async def app(each_url: str) -> AsyncIterator[App]:
 
         # As a worker does, whose upkeep would be in the way: a test's own connection
         # blocks its loop.
-        worker = app.worker()
         await app.open()
-        await app._store.register(None, worker._task_infos())
+        told = task_infos(app.tasks.values(), LIMIT)
+        await app._store.register(None, told)
         yield app
 
 

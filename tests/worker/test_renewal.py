@@ -14,6 +14,7 @@ import pytest
 from rowlock import App, Status, StoreUnavailable, _outcome, current_attempt
 from rowlock._worker.renew import Renew
 from rowlock._worker.runs import Runs
+from rowlock._worker.watch import Watch
 from rowlock.events import ClaimLapsed, ClaimRefused, Event
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
@@ -132,13 +133,15 @@ async def test_a_worker_whose_renewal_cant_start_says_so_and_claims_nothing(
 async def test_a_renewal_that_nobody_waits_for_any_more_ends_no_thread(
     app: App, hold_writes: Hold
 ) -> None:
+    watch = Watch()
     renew = Renew(
         app.worker(lease=1)._settings,
-        Runs(on_room=lambda: None),
+        Runs(on_room=lambda: None, on_stuck=lambda: None, max_stuck=1),
+        watch,
         on_renewal=lambda _: None,
         on_error=lambda _: None,
     )
-    renew.start()
+    watch.start([renew.turn])
     with hold_writes():
         waiting = asyncio.create_task(renew.now())
         await asyncio.sleep(0)  # until it has asked
@@ -147,7 +150,9 @@ async def test_a_renewal_that_nobody_waits_for_any_more_ends_no_thread(
 
     async with asyncio.timeout(5):
         await renew.now()
-    await renew.stop()
+    assert watch.is_live
+    await watch.stop()
+    assert not watch.is_live
 
 
 @contextmanager

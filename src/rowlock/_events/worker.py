@@ -240,6 +240,53 @@ class WorkerGivesWay(WorkerEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBlocked(WorkerEvent):
+    """
+    The worker's event loop doesn't turn: no other handler goes on, and no timer.
+
+    `job_id` and `task` name the attempt whose code blocks it, None where it is none of
+    the worker's; `stack` says where, as file:line:function, the innermost first. Told
+    once a block, while it lasts, from the worker's watching thread.
+    """
+
+    name = "loop.blocked"
+    level = logging.WARNING
+
+    blocked_s: float
+    job_id: int | None
+    task: str | None
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopFreed(WorkerEvent):
+    """The worker's event loop turns again; what had blocked it, and for how long."""
+
+    name = "loop.freed"
+    level = logging.WARNING
+
+    blocked_s: float
+    job_id: int | None
+    task: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOverrun(WorkerEvent):
+    """
+    More handlers are stuck than may be: each further one keeps its place.
+
+    `rowlock worker` stops then, to be replaced; a worker in a process of yours goes on
+    with the places that are left.
+    """
+
+    name = "worker.overrun"
+    level = logging.CRITICAL
+
+    stuck: int
+    max_stuck: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAway(WorkerEvent):
     """The store is out of reach; told once, then tried again until it is back."""
 

@@ -51,7 +51,8 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
     """
     if result is not None and isinstance(result, _UNBEGUN):
         return raised(run, _unbegun(result))
-    if run.reason == "timeout":
+    # Nobody may have told it, where the loop was blocked.
+    if run.reason == "timeout" or run.is_overdue():
         return timed_out(run)
     run.swallowed = swallowed(run, None)
     if run.reason == "cancel":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 LARGEST_CLAIM = 500
 
+# A claim, or the look whether a store is back, may take its time; this long it mustn't.
+LONGEST_TURN_S = 60.0
+
 # A suspect may kill the process, and outcomes of what ended before would go with it.
 # They are awaited; one that waits for a user's transaction, for no longer than this.
 LONGEST_FLUSH_S = 1.0
@@ -50,7 +54,7 @@ class Fetch:
         start: Callable[[Claim], None],
         renew: Callable[[], Awaitable[None]],
         flush: Callable[[], Awaitable[None]],
-        show: Callable[[], Awaitable[None]],
+        show: Callable[..., Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._store = settings.store
@@ -70,9 +74,15 @@ class Fetch:
         self._stopping = False
         self._sleeper: asyncio.Task[object] | None = None
         self._until_empty: asyncio.Timeout | None = None
+        self._turns_by = math.inf
         self.gives_way = False
         """Whether it claims nothing, for a suspect that waits too long."""
         self._is_shown_to_give_way = False
+
+    @property
+    def late_s(self) -> float:
+        """For how long its next turn is overdue, in seconds; any thread may ask."""
+        return max(time.monotonic() - self._turns_by, 0.0)
 
     def on_room(self) -> None:
         """Hear that a handler has ended."""
@@ -91,14 +101,18 @@ class Fetch:
         """Claim until stopped."""
         with closing(self._store.wakeups()) as wakeups:
             while not self._stopping:
+                self._turns_by = time.monotonic() + LONGEST_TURN_S
                 self._room.clear()
-                room = min(self._settings.concurrency - self._runs.live, LARGEST_CLAIM)
+                room = min(self._settings.concurrency - self._runs.held, LARGEST_CLAIM)
                 if room <= 0 or self._runs_suspect():
                     self._suspects.had_no_room()
+                    self._turns_by = math.inf
                     await self._sleep(self._room.wait)
                 # Not the claims themselves: while it sleeps they would be kept alive.
                 elif (pause := await self._fill(room)) is not None:
+                    self._turns_by += pause.total_seconds()
                     await self._sleep(partial(self._wait, wakeups, pause))
+        self._turns_by = math.inf
 
     async def _fill(self, room: int) -> timedelta | None:
         """Claim and start; tell how long to sleep, None to look again at once."""
@@ -172,7 +186,7 @@ class Fetch:
         if self._is_shown_to_give_way != self.gives_way:
             # An outage is for the next claim to tell; then this is tried again.
             with suppress(StoreUnavailable, OutcomeUnknown):
-                await self._show()
+                await self._show(gives_way=self.gives_way)
                 self._is_shown_to_give_way = self.gives_way
 
     def _runs_suspect(self) -> bool:

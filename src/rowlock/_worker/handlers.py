@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from rowlock._worker.finish import Finish
     from rowlock._worker.settings import Settings
 
-# How long a handler may take to end after it was cancelled: at most so many seconds,
-# and no longer than this share of the lease, which isn't renewed after a timeout. The
-# attempt has failed by then, and must not be recovered as the loss of its worker.
-CANCEL_GRACE_S = 5.0
+# A handler that was cancelled may take no longer than this share of the lease to end,
+# which isn't renewed after a timeout. The attempt has failed by then, and must not be
+# recovered as the loss of its worker.
 CANCEL_GRACE_SHARE = 0.4
 
 
@@ -57,7 +56,8 @@ class Handlers:
         self._finish = finish
         self._desk = desk
         self._cancel_grace_s = min(
-            CANCEL_GRACE_S, settings.lease_s * CANCEL_GRACE_SHARE
+            settings.cancel_grace.total_seconds(),
+            settings.lease_s * CANCEL_GRACE_SHARE,
         )
         self._threads = Threads()
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
@@ -105,7 +105,7 @@ class Handlers:
 
     def stop(self, run: Run, reason: Reason) -> None:
         """Tell a handler to stop; an async one that doesn't is given up."""
-        if run.ended_at is not None or run.reason is not None:
+        if run.ended_at is not None or run.is_told:
             return
         run.stop(reason)
         # A thread can only be asked, so its timeout goes on, and frees its place.
@@ -155,9 +155,12 @@ class Handlers:
         else:
             if run.ended_at is None:
                 self._end(run, self._judge(run, result))
+            else:
+                self._runs.is_over(run)
 
     def _task_done(self, run: Run, task: asyncio.Task[None]) -> None:
         self._kept.discard(task)
+        self._runs.is_over(run)
         # Cancelled before its first step, a task never enters its coroutine.
         if task.cancelled():
             self._raised(run, asyncio.CancelledError())
@@ -233,9 +236,15 @@ class Handlers:
     def _raised(self, run: Run, error: BaseException) -> None:
         if run.ended_at is None:
             self._end(run, execute.raised(run, error))
+        else:
+            self._runs.is_over(run)
 
     def _end(self, run: Run, outcome: Outcome) -> None:
         if not self._runs.end(run):
+            self._runs.is_over(run)
+            return
+        if run.is_settled:
+            self._runs.drop(run.key)
             return
         for words in run.swallowed:
             self._extensions.emit(
@@ -263,6 +272,7 @@ class Handlers:
         if run.asyncio_task is not None:
             self._kept.add(run.asyncio_task)
         self.tell_stuck(run)
+        self._runs.give_up(run)
         self._end(
             run,
             _outcome.cancelled(run.key)

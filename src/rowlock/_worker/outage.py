@@ -39,6 +39,12 @@ class Outage:
         """Tell whether the store was out of reach at the last call."""
         return self._since is not None
 
+    @property
+    def away_s(self) -> float:
+        """For how long the store has been out of reach, in seconds; any thread."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
+
     def began(self, error: Exception, *, writing: bool = True) -> None:
         """Note a call that failed."""
         self._is_of_writes |= writing
@@ -52,7 +58,7 @@ class Outage:
         """Note a call that worked."""
         if self._since is None or (self._is_of_writes and not writing):
             return
-        away = time.monotonic() - self._since
+        away = self.away_s
         self._since, self._is_of_writes = None, False
         self._extensions.emit(StoreBack(worker=self._worker, away_s=away))
 
@@ -90,6 +96,5 @@ class Outage:
         The longer it has lasted, the longer; spread, or all workers of a store come
         back in the same instant.
         """
-        lasted = 0.0 if self._since is None else time.monotonic() - self._since
-        longest = min(max(lasted, FIRST_DELAY_S), LONGEST_DELAY_S)
+        longest = min(max(self.away_s, FIRST_DELAY_S), LONGEST_DELAY_S)
         return longest * random.uniform(0.5, 1)  # noqa: S311 - spread

@@ -32,6 +32,8 @@ class Run:
         "attempt",
         "claim",
         "ended_at",
+        "is_settled",
+        "is_told",
         "made",
         "no_later_than",
         "started_at",
@@ -57,6 +59,10 @@ class Run:
         self.no_later_than = self.started_at + timeout if timeout else None
         self.asyncio_task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
+        # Whether the handler was told to stop, beyond what the signal says.
+        self.is_told = False
+        # Whether its outcome is written already, so that what comes of it is dropped.
+        self.is_settled = False
         # The signals its handler has made, and in the end those that ended nothing.
         self.made: list[Made] = []
         self.swallowed: tuple[str, ...] = ()
@@ -102,8 +108,13 @@ class Run:
             return now < self.ended_at + lease_s
         return self.no_later_than is None or now <= self.no_later_than
 
+    def is_overdue(self) -> bool:
+        """Tell whether it runs, or has just ended, past its timeout."""
+        return self.no_later_than is not None and time.monotonic() > self.no_later_than
+
     def stop(self, reason: Reason) -> None:
         """Tell the handler to stop; an async one is cancelled as well."""
+        self.is_told = True
         self.attempt.cancelled.set(reason)
         if self.asyncio_task is not None:
             self.asyncio_task.cancel()
@@ -116,17 +127,42 @@ class Run:
 
 
 class Runs:
-    """All runs of a worker."""
+    """
+    All runs of a worker.
 
-    def __init__(self, on_room: Callable[[], None]) -> None:
+    A handler that can't be stopped is given up: its place is free, and it is stuck
+    until it ends. Past `max_stuck` of them each holds its place, or threads would grow
+    without a bound.
+    """
+
+    def __init__(
+        self,
+        on_room: Callable[[], None],
+        on_stuck: Callable[[], None],
+        *,
+        max_stuck: int,
+    ) -> None:
         self._runs: dict[ClaimKey, Run] = {}
         self._live = 0
+        self._stuck: dict[ClaimKey, Run] = {}
         self._on_room = on_room
+        self._on_stuck = on_stuck
+        self._max_stuck = max_stuck
 
     @property
     def live(self) -> int:
-        """How many handlers run."""
+        """How many handlers run, without those that are stuck."""
         return self._live
+
+    @property
+    def held(self) -> int:
+        """How many places are taken."""
+        return self._live + max(len(self._stuck) - self._max_stuck, 0)
+
+    @property
+    def stuck(self) -> tuple[Run, ...]:
+        """Those that were given up and run on, the longest first; for any thread."""
+        return tuple(self._stuck.values())
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -155,6 +191,17 @@ class Runs:
         self._live -= 1
         self._on_room()
         return True
+
+    def give_up(self, run: Run) -> None:
+        """Note that a handler can't be stopped, before its end is noted."""
+        self._stuck[run.key] = run
+        self._on_stuck()
+
+    def is_over(self, run: Run) -> None:
+        """Note that a handler that was given up has come to its end."""
+        if self._stuck.pop(run.key, None) is not None:
+            self._on_stuck()
+            self._on_room()
 
     def drop(self, key: ClaimKey) -> None:
         """Hold a claim no longer: its outcome is written, or it is somebody else's."""

@@ -26,7 +26,9 @@ class Settings:
     One worker's settings, and what its app lends it.
 
     `queues` None is every queue; `timeout` is the app's, in seconds; `version` is the
-    code's. The `worker`'s id is new at each start.
+    code's. `blocked_after` is for how long the loop may be blocked before it is told;
+    `cancel_grace` how long a handler may take to end once it was told to; `max_stuck`
+    how many may run on after that. The `worker`'s id is new at each start.
     """
 
     store: Store
@@ -43,9 +45,17 @@ class Settings:
     max_payload: int
     rules: tuple[ReplayRule, ...]
     version: str | None
+    blocked_after: timedelta
+    cancel_grace: timedelta
+    max_stuck: int
     worker: str = field(default_factory=_new_id)
 
     @property
     def lease_s(self) -> float:
         """The lease in seconds."""
         return self.lease.total_seconds()
+
+    @property
+    def blocked_after_s(self) -> float:
+        """For how long the loop may be blocked, in seconds."""
+        return self.blocked_after.total_seconds()

@@ -10,37 +10,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-import rowlock
-from rowlock._answers import unserved
 from rowlock._errors import ConfigError, StoreError, UsageError
 from rowlock._events import worker_logger
 from rowlock._events.worker import (
     ClaimLapsed,
-    TasksUnserved,
     WorkerDraining,
+    WorkerOverrun,
     WorkerStarted,
     WorkerStopped,
 )
-from rowlock._register import task_infos
-from rowlock._store import TaskInfo, WorkerInfo
+from rowlock._worker.cancels import Cancels
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
 from rowlock._worker.handlers import Handlers
+from rowlock._worker.health import Health, Signs, judge
 from rowlock._worker.outage import Outage
+from rowlock._worker.presence import Presence
 from rowlock._worker.renew import Renew
 from rowlock._worker.replay import Replay
 from rowlock._worker.runs import Runs
 from rowlock._worker.save import Save
 from rowlock._worker.upkeep import Upkeep
+from rowlock._worker.watch import Watch
+from rowlock._worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine
     from types import TracebackType
 
+    from rowlock._job import ClaimKey
     from rowlock._store import Renewal
     from rowlock._worker.settings import Settings
 
@@ -50,10 +52,6 @@ WAIT_SHARE = 2 / 3
 CANCEL_SHARE = 0.9
 # At least so long, whatever is left of it: an outcome that isn't written runs again.
 LAST_WRITES_S = 1.0
-
-REGISTER_PAUSE_S = 3600.0
-# Workers that are deployed together start within this: none is missing before.
-SETTLE_S = 2.0
 
 
 class Worker:
@@ -83,6 +81,9 @@ class Worker:
         self._calm = asyncio.Event()
         self._running: asyncio.Task[int] | None = None
         self._is_used = False
+        self._is_started = False
+        self._is_overrun = False
+        self._ends_when_overrun = False
 
     async def __aenter__(self) -> Self:
         self._check_unused()
@@ -119,9 +120,48 @@ class Worker:
         """Begin the shutdown; `run` returns when it is over."""
         self._stopping.set()
 
-    async def run(self, started: asyncio.Future[None] | None = None) -> int:
+    def health(self) -> Health:
+        """
+        Tell how this worker is, for a probe; from any thread, and asking no store.
+
+            >>> from rowlock import App
+            >>> App("sqlite://").worker().health().reasons
+            ("it hasn't started yet",)
+        """
+        settings = self._settings
+        signs = Signs(
+            worker=self.id,
+            max_stuck=settings.max_stuck,
+            concurrency=settings.concurrency,
+            lease_s=settings.lease_s,
+            is_stopping=self._stopping.is_set(),
+        )
+        if not self._is_started:
+            return judge(signs)
+        return judge(
+            replace(
+                signs,
+                is_started=True,
+                is_renewing=self._watch.is_live,
+                running=self._runs.live,
+                stuck=len(self._runs.stuck),
+                loop_blocked_s=self._watchdog.blocked_s,
+                loop_blocks=self._watchdog.blocks,
+                store_away_s=self._outage.away_s,
+                fetch_late_s=self._fetch.late_s,
+            )
+        )
+
+    async def run(
+        self,
+        started: asyncio.Future[None] | None = None,
+        *,
+        ends_when_overrun: bool = False,
+    ) -> int:
         """
         Work until stopped; tell how many handlers were abandoned.
+
+        It ends by itself where too many are stuck, if whoever runs it replaces it.
 
         Raises:
             ConfigError: the app has no task.
@@ -129,25 +169,20 @@ class Worker:
             UsageError: it has worked before.
         """
         self.check()
+        self._ends_when_overrun = ends_when_overrun
         self._is_used = True
         self._build()
         await self._store.open()
-        await self._register()
-        self._renew.start()
+        await self._presence.register()
+        self._watch.start([self._renew.turn, self._cancels.turn, self._watchdog.turn])
         self._announce()
         try:
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(self._finish.loop())
-                keeping = [
-                    group.create_task(self._upkeep.recover_loop()),
-                    group.create_task(self._upkeep.expire_loop()),
-                    group.create_task(self._upkeep.prune_loop()),
-                    group.create_task(self._save.loop()),
-                    group.create_task(self._register_loop()),
-                    group.create_task(self._tell_unserved()),
-                ]
+                keeping = [group.create_task(each) for each in self._keeping()]
                 replaying = [group.create_task(loop()) for loop in self._replay.loops()]
                 fetching = group.create_task(self._fetch.loop())
+                self._is_started = True
                 if started is not None and not started.done():
                     started.set_result(None)
                 await self._stopping.wait()
@@ -157,45 +192,30 @@ class Worker:
                 for task in (*keeping, writing):
                     task.cancel()
         finally:
-            # Where a loop has failed, handlers still run; after a drain none does.
-            for run in self._runs:
-                self._handlers.stop(run, "shutdown")
-            self._handlers.close()
-            self._replay.close()
-            await self._renew.stop()
-        await self._say_goodbye(abandoned)
-        return abandoned
+            await self._put_away()
+        await self._presence.end()
+        self._emit(WorkerStopped(worker=self.id, abandoned=abandoned))
+        return abandoned + (len(self._runs.stuck) if self._is_overrun else 0)
 
-    async def _register(self) -> None:
-        await self._store.register(self._info(), self._task_infos())
+    def _keeping(self) -> list[Coroutine[None, None, None]]:
+        """Give what goes on until the last outcome is written."""
+        return [
+            self._upkeep.recover_loop(),
+            self._upkeep.expire_loop(),
+            self._upkeep.prune_loop(),
+            self._save.loop(),
+            self._presence.register_loop(),
+            self._presence.show_loop(),
+            self._presence.tell_unserved(),
+        ]
 
-    async def _show(self) -> None:
-        await self._store.register(self._info(), ())
-
-    async def _tell_unserved(self) -> None:
-        """Warn, once, of due jobs that nobody would ever run."""
-        await asyncio.sleep(SETTLE_S)
-        try:
-            due = await self._store.figures.due()
-            workers = (await self._store.figures.overview()).workers
-        except StoreError:
-            # It is no outage, nor worth a second try, where more jobs are due than can
-            # be counted in time.
-            return
-        if nobodys := unserved(due, workers):
-            self._emit(
-                TasksUnserved(
-                    worker=self.id,
-                    tasks=tuple(sorted(nobodys)),
-                    due=sum(nobodys.values()),
-                )
-            )
-
-    async def _register_loop(self) -> None:
-        # A worker that was suspended for a day is forgotten, and its tasks grow old.
-        while True:
-            await asyncio.sleep(REGISTER_PAUSE_S)
-            await self._outage.outlast(self._register)
+    async def _put_away(self) -> None:
+        # Where a loop has failed, handlers still run; after a drain none does.
+        for run in self._runs:
+            self._handlers.stop(run, "shutdown")
+        self._handlers.close()
+        self._replay.close()
+        await self._watch.stop()
 
     def check(self) -> None:
         """
@@ -218,16 +238,27 @@ class Worker:
     def _build(self) -> None:
         settings = self._settings
         self._outage = Outage(settings)
-        self._runs = Runs(on_room=self._on_room)
+        self._watch = Watch()
+        self._runs = Runs(
+            on_room=self._on_room,
+            on_stuck=self._on_stuck,
+            max_stuck=settings.max_stuck,
+        )
+        self._presence = Presence(settings, self._outage, self._runs)
         self._save = Save(settings, self._outage)
         self._finish = Finish(settings, self._runs, self._outage, self._save)
         self._handlers = Handlers(settings, self._runs, self._finish, self._save)
         self._renew = Renew(
             settings,
             self._runs,
+            self._watch,
             on_renewal=self._on_renewal,
             on_error=self._outage.began,
         )
+        self._cancels = Cancels(
+            settings, self._runs, self._watch, on_cancels=self._on_cancels
+        )
+        self._watchdog = Watchdog(settings, self._runs, self._watch)
         self._fetch = Fetch(
             settings,
             self._runs,
@@ -235,7 +266,7 @@ class Worker:
             start=self._handlers.start,
             renew=self._renew.now,
             flush=self._finish.flush,
-            show=self._show,
+            show=self._presence.show,
         )
         self._upkeep = Upkeep(settings, self._outage)
         self._replay = Replay(settings, self._outage)
@@ -262,10 +293,23 @@ class Worker:
                 )
             )
             self._handlers.stop(run, "lost")
-        for key in renewal.cancelled:
+        self._on_cancels(renewal.cancelled)
+
+    def _on_cancels(self, keys: Collection[ClaimKey]) -> None:
+        for key in keys:
             run = self._runs.get(key)
             if run is not None:
                 self._handlers.stop(run, "cancel")
+
+    def _on_stuck(self) -> None:
+        self._presence.changed()
+        stuck, most = len(self._runs.stuck), self._settings.max_stuck
+        if stuck <= most or self._is_overrun:
+            return
+        self._is_overrun = True
+        self._emit(WorkerOverrun(worker=self.id, stuck=stuck, max_stuck=most))
+        if self._ends_when_overrun:
+            self.stop()
 
     async def _drain(self, fetching: asyncio.Task[None]) -> int:
         began = time.monotonic()
@@ -324,16 +368,6 @@ class Worker:
                 exc_info=error,
             )
 
-    async def _say_goodbye(self, abandoned: int) -> None:
-        try:
-            async with asyncio.timeout(1):
-                await self._store.register(
-                    self._info(), self._task_infos(), stopped=True
-                )
-        except (TimeoutError, StoreError) as error:
-            self._outage.began(error)
-        self._emit(WorkerStopped(worker=self.id, abandoned=abandoned))
-
     def _announce(self) -> None:
         self._emit(
             WorkerStarted(
@@ -346,20 +380,3 @@ class Worker:
                 timeout_s=self._settings.timeout,
             )
         )
-
-    def _info(self) -> WorkerInfo:
-        return WorkerInfo(
-            id=self.id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=self._settings.version,
-            rowlock=rowlock.__version__,
-            tasks=tuple(sorted(self._settings.tasks)),
-            queues=self._settings.queues,
-            concurrency=self._settings.concurrency,
-            lease=self._settings.lease,
-            gives_way=self._fetch.gives_way,
-        )
-
-    def _task_infos(self) -> tuple[TaskInfo, ...]:
-        return task_infos(self._settings.tasks.values(), self._settings.max_payload)

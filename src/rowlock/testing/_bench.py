@@ -156,7 +156,11 @@ class Bench:
         made = app.worker(concurrency=1, queues=queues)._settings
         self.settings = replace(made, extensions=self._watched)
         self._calm = asyncio.Event()
-        self._runs = Runs(on_room=self._calm.set)
+        self._runs = Runs(
+            on_room=self._calm.set,
+            on_stuck=lambda: None,
+            max_stuck=self.settings.max_stuck,
+        )
         self.outage = Outage(self.settings)
         save = Save(self.settings, self.outage)
         self._finish = Finish(self.settings, self._runs, self.outage, save)
