@@ -25,6 +25,7 @@ from rowlock._events.operators import (
     PauseEnded,
 )
 from rowlock._events.worker import (
+    AttemptAbandoned,
     AttemptEvent,
     AttemptFailed,
     AttemptReleased,
@@ -45,6 +46,7 @@ from rowlock._events.worker import (
     StoreBack,
     TasksUnserved,
     UpkeepDone,
+    WorkerCancelling,
     WorkerDraining,
     WorkerEvent,
     WorkerGivesWay,
@@ -57,6 +59,7 @@ from rowlock._log import AttemptFilter
 
 __all__ = [
     "Around",
+    "AttemptAbandoned",
     "AttemptEvent",
     "AttemptFailed",
     "AttemptFilter",
@@ -92,6 +95,7 @@ __all__ = [
     "StoreBack",
     "TasksUnserved",
     "UpkeepDone",
+    "WorkerCancelling",
     "WorkerDraining",
     "WorkerEvent",
     "WorkerGivesWay",

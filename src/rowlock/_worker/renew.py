@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # A little more often than every third of the lease: at exactly a third, a write that
 # is late by a breath would count as a gap in law 17.
 SHARE_OF_LEASE = 0.3
+# A thread that waits for a store that is gone is left behind: it is a daemon.
+LONGEST_JOIN_S = 1.0
 
 
 class Renew:
@@ -48,6 +50,7 @@ class Renew:
         self._lock = threading.Lock()
         self._failure: Exception | None = None
         self._stopping = False
+        self._abandoning = False
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudge: asyncio.Event | None = None
@@ -75,6 +78,16 @@ class Renew:
         self._wake()
         await asyncio.wrap_future(future)
 
+    def abandon(self, within_s: float) -> None:
+        """Mark what is held as abandoned, from any thread; wait so long at most."""
+        self._abandoning = True
+        tried: concurrent.futures.Future[None] = concurrent.futures.Future()
+        with self._lock:
+            self._asked.append(tried)
+        with contextlib.suppress(RuntimeError, TimeoutError):  # it has ended, or hangs
+            self._wake()
+            tried.result(within_s)
+
     async def stop(self) -> None:
         """End the thread after the renewal under way."""
         if not self._thread.is_alive():
@@ -82,7 +95,7 @@ class Renew:
         self._stopping = True
         with contextlib.suppress(RuntimeError):  # it has ended meanwhile
             self._wake()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 5.0)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, LONGEST_JOIN_S)
 
     def _wake(self) -> None:
         if self._loop is not None and self._nudge is not None:
@@ -121,10 +134,18 @@ class Renew:
     async def _turn(self) -> float:
         """Renew once; tell how long to wait before the next time."""
         now, lease_s = time.monotonic(), self._settings.lease_s
-        keys = [run.key for run in self._runs if run.is_renewed(now, lease_s)]
+        abandoning = self._abandoning
+        keys = [
+            run.key
+            for run in self._runs
+            if abandoning or run.is_renewed(now, lease_s)
+        ]
         try:
             renewal = await self._settings.store.renew(
-                keys, worker=self._settings.worker, lease=self._settings.lease
+                keys,
+                worker=self._settings.worker,
+                lease=self._settings.lease,
+                abandoned=abandoning,
             )
         except StoreError as error:
             self._tell(self._on_error, error)

@@ -1,9 +1,7 @@
 """
-The worker: its loops, and their one order of stopping.
+The worker: its loops, from its start to its goodbye.
 
-Stop claiming; give back what was claimed and not started; wait for what runs; cancel
-what still runs; write the last outcomes; leave the rest to its lease. Renewal goes on
-until the last job has ended.
+`shutdown` has the order of stopping. Renewal goes on until the last job has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from rowlock._events import worker_logger
 from rowlock._events.worker import (
     ClaimLapsed,
     TasksUnserved,
-    WorkerDraining,
     WorkerStarted,
     WorkerStopped,
 )
@@ -36,6 +33,7 @@ from rowlock._worker.renew import Renew
 from rowlock._worker.replay import Replay
 from rowlock._worker.runs import Runs
 from rowlock._worker.save import Save
+from rowlock._worker.shutdown import Shutdown
 from rowlock._worker.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -44,24 +42,21 @@ if TYPE_CHECKING:
     from rowlock._store import Renewal
     from rowlock._worker.settings import Settings
 
-# Of the shutdown's time: until when handlers may end by themselves, and until when
-# cancelled ones may. The rest is for writing what they came to.
-WAIT_SHARE = 2 / 3
-CANCEL_SHARE = 0.9
-# At least so long, whatever is left of it: an outcome that isn't written runs again.
-LAST_WRITES_S = 1.0
-
 REGISTER_PAUSE_S = 3600.0
 # Workers that are deployed together start within this: none is missing before.
 SETTLE_S = 2.0
+# How long the store may take to hear that what runs is abandoned, or that we are gone.
+LAST_WORDS_S = 1.0
 
 
 class Worker:
     """
     A worker inside this process; make one with `App.worker`.
 
-    It runs jobs for the length of `async with`, once. `stop` begins its shutdown
-    sooner, from its own loop, and `id` is what the rows name it by.
+    It runs jobs for the length of `async with`, once. Leaving the block shuts it down
+    as SIGTERM does `rowlock worker`, also where the task around it is cancelled; a
+    second cancellation ends it at once. `stop` begins its shutdown sooner, from its
+    own loop, and `id` is what the rows name it by.
 
         >>> import asyncio
         >>> from rowlock import App, Worker
@@ -80,14 +75,14 @@ class Worker:
         self._store = settings.store
         self._emit = settings.extensions.emit
         self._stopping = asyncio.Event()
-        self._calm = asyncio.Event()
+        self._told_at = 0.0
         self._running: asyncio.Task[int] | None = None
         self._is_used = False
 
     async def __aenter__(self) -> Self:
         self._check_unused()
         started = asyncio.get_running_loop().create_future()
-        self._running = asyncio.create_task(self.run(started))
+        self._running = asyncio.create_task(self._work(started))
         try:
             await asyncio.wait(
                 {started, self._running}, return_when=asyncio.FIRST_COMPLETED
@@ -117,11 +112,24 @@ class Worker:
 
     def stop(self) -> None:
         """Begin the shutdown; `run` returns when it is over."""
-        self._stopping.set()
+        self._stop_since(time.monotonic())
 
-    async def run(self, started: asyncio.Future[None] | None = None) -> int:
+    def _stop_since(self, told_at: float) -> None:
+        """Begin the shutdown, whose time has begun at a monotonic instant."""
+        if not self._stopping.is_set():
+            self._told_at = told_at
+            self._stopping.set()
+
+    def _abandon(self) -> None:
+        """Mark what is held as abandoned, from any thread: the process ends now."""
+        if self._is_used:
+            self._renew.abandon(LAST_WORDS_S)
+
+    async def run(self) -> int:
         """
-        Work until stopped; tell how many handlers were abandoned.
+        Work until stopped; tell how many claims were left to their lease.
+
+        A cancellation stops it as `stop` does, a second one at once.
 
         Raises:
             ConfigError: the app has no task.
@@ -129,11 +137,22 @@ class Worker:
             UsageError: it has worked before.
         """
         self.check()
+        working = asyncio.create_task(self._work())
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            self.stop()
+            await working
+            raise
+
+    async def _work(self, started: asyncio.Future[None] | None = None) -> int:
+        self.check()
         self._is_used = True
         self._build()
         await self._store.open()
         await self._register()
         self._renew.start()
+        began = time.monotonic()
         self._announce()
         try:
             async with asyncio.TaskGroup() as group:
@@ -153,17 +172,28 @@ class Worker:
                 await self._stopping.wait()
                 for task in replaying:
                     task.cancel()
-                abandoned = await self._drain(fetching)
+                abandoned = await self._shutdown.drain(fetching, since=self._told_at)
                 for task in (*keeping, writing):
                     task.cancel()
-        finally:
-            # Where a loop has failed, handlers still run; after a drain none does.
+        except BaseException:
+            # A loop has failed, or nobody waits for the drain: handlers still run.
             for run in self._runs:
                 self._handlers.stop(run, "shutdown")
+            raise
+        finally:
             self._handlers.close()
             self._replay.close()
             await self._renew.stop()
-        await self._say_goodbye(abandoned)
+        await self._say_goodbye()
+        ended = time.monotonic()
+        self._emit(
+            WorkerStopped(
+                worker=self.id,
+                abandoned=abandoned,
+                took_s=ended - self._told_at,
+                ran_s=ended - began,
+            )
+        )
         return abandoned
 
     async def _register(self) -> None:
@@ -237,13 +267,20 @@ class Worker:
             flush=self._finish.flush,
             show=self._show,
         )
+        self._shutdown = Shutdown(
+            settings,
+            self._runs,
+            self._outage,
+            handlers=self._handlers,
+            fetch=self._fetch,
+            finish=self._finish,
+        )
         self._upkeep = Upkeep(settings, self._outage)
         self._replay = Replay(settings, self._outage)
 
     def _on_room(self) -> None:
         self._fetch.on_room()
-        if self._runs.live == 0:
-            self._calm.set()
+        self._shutdown.on_room()
 
     def _on_renewal(self, renewal: Renewal) -> None:
         self._outage.ended()
@@ -267,55 +304,6 @@ class Worker:
             if run is not None:
                 self._handlers.stop(run, "cancel")
 
-    async def _drain(self, fetching: asyncio.Task[None]) -> int:
-        began = time.monotonic()
-        self._emit(WorkerDraining(worker=self.id, running=self._runs.live))
-        self._fetch.stop()
-        await self._until_calm(
-            began + self._settings.shutdown_timeout.total_seconds() * WAIT_SHARE
-        )
-        for run in self._runs:
-            self._handlers.stop(run, "shutdown")
-        await self._until_calm(
-            began + self._settings.shutdown_timeout.total_seconds() * CANCEL_SHARE
-        )
-        left = [run for run in self._runs if run.ended_at is None]
-        for run in left:
-            self._handlers.tell_stuck(run)
-        try:
-            async with asyncio.timeout_at(
-                asyncio.get_running_loop().time()
-                + max(
-                    began
-                    + self._settings.shutdown_timeout.total_seconds()
-                    - time.monotonic(),
-                    LAST_WRITES_S,
-                )
-            ):
-                await fetching
-                await self._finish.flush()
-                if left:
-                    await self._store.renew(
-                        [run.key for run in left],
-                        worker=self.id,
-                        lease=self._settings.lease,
-                        abandoned=True,
-                    )
-        except (TimeoutError, StoreError) as error:
-            self._outage.began(error)
-            fetching.cancel()
-        return len(left)
-
-    async def _until_calm(self, until: float) -> None:
-        """Wait until no handler runs, at most until a monotonic instant."""
-        while self._runs.live and (left := until - time.monotonic()) > 0:
-            self._calm.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._calm.wait()
-            except TimeoutError:
-                return
-
     def _tell_breakdown(self, running: asyncio.Task[int]) -> None:
         if not running.cancelled() and (error := running.exception()) is not None:
             worker_logger.critical(
@@ -324,15 +312,14 @@ class Worker:
                 exc_info=error,
             )
 
-    async def _say_goodbye(self, abandoned: int) -> None:
+    async def _say_goodbye(self) -> None:
         try:
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(LAST_WORDS_S):
                 await self._store.register(
                     self._info(), self._task_infos(), stopped=True
                 )
         except (TimeoutError, StoreError) as error:
             self._outage.began(error)
-        self._emit(WorkerStopped(worker=self.id, abandoned=abandoned))
 
     def _announce(self) -> None:
         self._emit(

@@ -124,13 +124,15 @@ def worker(
     # What is imported by now stays to the end. Looked at again by each collection, it
     # costs a tenth of a short job.
     gc.freeze()
-    return asyncio.run(_run(found, made))
+    return asyncio.run(_run(found, made, shutdown_timeout.total_seconds()))
 
 
-async def _run(app: App, worker: Worker) -> int:
+async def _run(app: App, worker: Worker, shutdown_s: float) -> int:
     from rowlock.cli.signals import StopSignals, end_at_once, end_soon, logger
 
-    StopSignals(worker.stop)
+    signals = StopSignals(
+        worker._stop_since, within_s=shutdown_s, abandon=worker._abandon
+    )
     worker.check()  # first, as the opening makes a file where there is none
     await app.open()
     if app._store.is_new:
@@ -145,6 +147,7 @@ async def _run(app: App, worker: Worker) -> int:
         raise
     if abandoned:
         end_at_once(1)
+    signals.code = 0
     # First, as a close waits for what a slow disk still has to write.
     end_soon(0, LONGEST_EXIT_S)
     await app.close()
