@@ -53,6 +53,7 @@ from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
 from rowlock._task import KeyedTask, Task
 
 if TYPE_CHECKING:
+    from rowlock._worker.health import Health
     from rowlock._worker.worker import Worker
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "DuplicateTask",
     "Filter",
     "Finding",
+    "Health",
     "InvalidTask",
     "Job",
     "JobNotFound",
@@ -127,5 +129,9 @@ if not TYPE_CHECKING:  # or each name would be one, to type checkers
             from rowlock._worker.worker import Worker  # noqa: PLC0415 - see above
 
             return Worker
+        if name == "Health":
+            from rowlock._worker.health import Health  # noqa: PLC0415 - see above
+
+            return Health
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

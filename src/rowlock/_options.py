@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
@@ -20,6 +20,10 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 SLOWEST, FASTEST = 1e-5, 1_000_000
 
 
+# What becomes at a shutdown of a handler that outlasts the wait.
+OnShutdown: TypeAlias = Literal["release", "keep"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """What holds for every job of a task; `timeout` is in seconds, 0 is none."""
@@ -30,6 +34,7 @@ class TaskOptions:
     timeout: float = 900.0
     backoff: BackoffRule
     dead_on: tuple[type[Exception], ...] = ()
+    on_shutdown: OnShutdown = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,14 @@ def check_errors(kinds: object, argument: str) -> tuple[type[Exception], ...]:
         )
         raise UsageError(msg)
     return given
+
+
+def check_on_shutdown(value: object, argument: str) -> OnShutdown:
+    """Read what becomes at a shutdown of a handler that outlasts the wait."""
+    if value not in get_args(OnShutdown):
+        msg = f"{argument} is 'release' or 'keep', not {value!r}."
+        raise UsageError(msg)
+    return cast("OnShutdown", value)
 
 
 def check_priority(value: object, argument: str) -> int:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rowlock._errors import TaskNotFound, UsageError
 from rowlock._options import (
+    OnShutdown,
     TaskOptions,
     check_count,
     check_errors,
     check_name,
+    check_on_shutdown,
     check_priority,
     check_probe,
     check_rate,
@@ -53,6 +55,7 @@ class Registry:
         timeout: float | timedelta | None = None,
         backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
         dead_on: Iterable[type[Exception]] = (),
+        on_shutdown: OnShutdown = "release",
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(
@@ -67,13 +70,16 @@ class Registry:
         timeout: float | timedelta | None = None,
         backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
         dead_on: Iterable[type[Exception]] = (),
+        on_shutdown: OnShutdown = "release",
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """
         Register a function, plain or async, as a task.
 
         Its name is the function's own unless `name` says another, so that moving code
         orphans no jobs. `dead_on` names the exceptions that no retry can help:
-        a dead letter at once. What is None is the app's own.
+        a dead letter at once. A handler that outlasts the wait of a shutdown is told to
+        stop, and its job given back; `on_shutdown="keep"` leaves it alone until the
+        process ends. What is None is the app's own.
 
         Raises:
             DuplicateTask: another function has that name already.
@@ -97,6 +103,7 @@ class Registry:
             else check_timeout(timeout, "timeout="),
             backoff=self.backoff if backoff is None else _rule(backoff),
             dead_on=check_errors(dead_on, "dead_on="),
+            on_shutdown=check_on_shutdown(on_shutdown, "on_shutdown="),
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:

@@ -25,6 +25,7 @@ from rowlock._events.operators import (
     PauseEnded,
 )
 from rowlock._events.worker import (
+    AttemptAbandoned,
     AttemptEvent,
     AttemptFailed,
     AttemptReleased,
@@ -47,6 +48,7 @@ from rowlock._events.worker import (
     StoreBack,
     TasksUnserved,
     UpkeepDone,
+    WorkerCancelling,
     WorkerDraining,
     WorkerEvent,
     WorkerGivesWay,
@@ -60,6 +62,7 @@ from rowlock._log import AttemptFilter
 
 __all__ = [
     "Around",
+    "AttemptAbandoned",
     "AttemptEvent",
     "AttemptFailed",
     "AttemptFilter",
@@ -97,6 +100,7 @@ __all__ = [
     "StoreBack",
     "TasksUnserved",
     "UpkeepDone",
+    "WorkerCancelling",
     "WorkerDraining",
     "WorkerEvent",
     "WorkerGivesWay",

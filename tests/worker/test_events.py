@@ -38,7 +38,14 @@ async def test_a_worker_tells_of_its_start_and_of_its_end(
         pass
 
     story = [event for event in told if event.name.startswith("worker.")]
-    assert story == [
+    draining, stopped = story[1:]
+    assert isinstance(draining, WorkerDraining)
+    assert (draining.worker, draining.running) == (worker.id, 0)
+    assert 9 < draining.wait_s <= 10
+    assert isinstance(stopped, WorkerStopped)
+    assert (stopped.worker, stopped.abandoned) == (worker.id, 0)
+    assert 0 < stopped.took_s < stopped.ran_s < 10
+    assert story[:1] == [
         WorkerStarted(
             worker=worker.id,
             store=app.url,
@@ -48,8 +55,6 @@ async def test_a_worker_tells_of_its_start_and_of_its_end(
             lease_s=60.0,
             timeout_s=900.0,
         ),
-        WorkerDraining(worker=worker.id, running=0),
-        WorkerStopped(worker=worker.id, abandoned=0),
     ]
 
 

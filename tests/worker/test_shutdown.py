@@ -7,12 +7,15 @@ import threading
 import time
 from datetime import timedelta
 
-from rowlock import App, Status, current_attempt
+import pytest
+
+from rowlock import App, Status, UsageError, current_attempt
 from rowlock.events import (
+    AttemptAbandoned,
     AttemptReleased,
     AttemptStarted,
-    AttemptStuck,
     Event,
+    WorkerCancelling,
     WorkerDraining,
     WorkerStopped,
 )
@@ -193,7 +196,11 @@ async def test_what_cant_be_stopped_is_abandoned_marked_and_counted(
     assert [claim.leased_until for claim in held] == [in_a_lease] * 2
     (draining,) = [event for event in told if isinstance(event, WorkerDraining)]
     assert draining.running == 2
-    assert told[-1] == WorkerStopped(worker=worker.id, abandoned=2)
+    (cancelling,) = [event for event in told if isinstance(event, WorkerCancelling)]
+    assert (cancelling.ended, cancelling.handlers, cancelling.kept) == (0, 2, 0)
+    stopped = told[-1]
+    assert isinstance(stopped, WorkerStopped)
+    assert (stopped.worker, stopped.abandoned) == (worker.id, 2)
 
 
 async def test_an_abandoned_claim_is_recovered_without_a_loss(
@@ -214,8 +221,8 @@ async def test_an_abandoned_claim_is_recovered_without_a_loss(
     await have_started(told, 1)
     worker.stop()
     assert await running == 1
-    (stuck,) = [event for event in told if isinstance(event, AttemptStuck)]
-    assert (stuck.job_id, stuck.attempt, stuck.reason) == (job_id, 1, "shutdown")
+    (left,) = [event for event in told if isinstance(event, AttemptAbandoned)]
+    assert (left.job_id, left.attempt, left.reason) == (job_id, 1, "shutdown")
 
     async with app.worker(lease=1):
 
@@ -231,6 +238,86 @@ async def test_an_abandoned_claim_is_recovered_without_a_loss(
     assert (job.status, job.losses, job.failures) == (Status.SUCCEEDED, 0, 0)
     assert numbers == [1, 2]
     assert job.errors[-1]["type"] == "WorkerLost"
+
+
+async def test_a_handler_that_is_to_be_kept_is_neither_told_nor_cancelled(
+    app: App, told: list[Event]
+) -> None:
+    gate, gate_of_thread = asyncio.Event(), threading.Event()
+    reasons: list[object] = []
+
+    @app.task(on_shutdown="keep")
+    async def charge() -> str:
+        try:
+            await gate.wait()
+        except asyncio.CancelledError:
+            return "cancelled"
+        reasons.append(current_attempt().cancelled.reason)
+        return "charged"
+
+    @app.task(on_shutdown="keep")
+    def charge_in_thread() -> str:
+        gate_of_thread.wait(30)
+        return str(current_attempt().cancelled.reason)
+
+    worker = app.worker(shutdown_timeout=1.5)
+    running = asyncio.create_task(worker.run())
+    ends, stays = await charge.enqueue(), await charge_in_thread.enqueue()
+    await have_started(told, 2)
+    worker.stop()
+    # After the wait, and before the end.
+    await eventually(lambda: any(isinstance(e, WorkerCancelling) for e in told))
+    gate.set()
+
+    assert await running == 1
+    job = await app.get(ends)
+    assert (job.status, job.result, reasons) == (Status.SUCCEEDED, "charged", [None])
+    (held,) = await app._store.lost(10, worker=worker.id)
+    assert (held.job_id, held.abandoned) == (stays, True)
+    (cancelling,) = [event for event in told if isinstance(event, WorkerCancelling)]
+    assert (cancelling.handlers, cancelling.kept) == (0, 2)
+    (left,) = [event for event in told if isinstance(event, AttemptAbandoned)]
+    assert (left.job_id, left.reason) == (stays, "keep")
+    gate_of_thread.set()
+
+
+@pytest.mark.parametrize("how", ["async with", "run"])
+async def test_a_worker_whose_surrounding_task_is_cancelled_drains(
+    app: App, told: list[Event], how: str
+) -> None:
+    @app.task
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    @app.task
+    async def soon() -> str:
+        await asyncio.sleep(0.2)  # it ends within the wait
+        return "done"
+
+    worker = app.worker(shutdown_timeout=0.9)
+
+    async def serve() -> None:
+        if how == "run":
+            await worker.run()
+        async with worker:
+            await asyncio.Event().wait()
+
+    serving = asyncio.create_task(serve())
+    hanging, ending = await hang.enqueue(), await soon.enqueue()
+    await have_started(told, 2)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+    job = await app.get(hanging)
+    assert (job.status, job.failures, job.losses) == (Status.PENDING, 0, 0)
+    assert (await app.get(ending)).result == "done"
+    assert isinstance(told[-1], WorkerStopped)
+
+
+def test_what_on_shutdown_may_say_is_checked_at_the_door() -> None:
+    with pytest.raises(UsageError, match="'release' or 'keep', not 'wait'"):
+        App("sqlite://").task(on_shutdown="wait")  # type: ignore[call-overload]
 
 
 async def have_started(told: list[Event], count: int) -> None:

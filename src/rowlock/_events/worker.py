@@ -86,6 +86,21 @@ class AttemptStuck(AttemptEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptAbandoned(AttemptEvent):
+    """
+    A worker ended while this handler ran: its claim is left to its lease.
+
+    It is no loss where the task allows more than one attempt. `reason` is what the
+    handler was told, or `keep` where its task asked that it isn't (`on_shutdown`).
+    """
+
+    name = "attempt.abandoned"
+    level = logging.WARNING
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultDropped(AttemptEvent):
     """
     A handler's result can't be stored: the job succeeded, its `result` is null.
@@ -177,7 +192,11 @@ class ClaimRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeDropped(Event):
-    """An outcome couldn't be written until its lease ended; recovery takes the job."""
+    """
+    An outcome couldn't be written; the job is recovered, and runs again.
+
+    It was tried until its lease ended, or at a shutdown until its worker had to.
+    """
 
     name = "outcome.dropped"
     level = logging.ERROR
@@ -209,20 +228,45 @@ class WorkerStarted(WorkerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDraining(WorkerEvent):
-    """A worker claims no more and waits for what runs."""
+    """A worker claims no more, and waits `wait_s` for what runs."""
 
     name = "worker.draining"
 
     running: int
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCancelling(WorkerEvent):
+    """
+    A worker has waited, and tells what still runs to stop; in `wait_s` it ends.
+
+    `ended` is how many handlers ended meanwhile, `handlers` how many are told, and
+    `kept` how many aren't, as their tasks asked (`on_shutdown="keep"`).
+    """
+
+    name = "worker.cancelling"
+
+    ended: int
+    handlers: int
+    kept: int
+    wait_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStopped(WorkerEvent):
-    """A worker has ended; what it abandoned is left to recovery."""
+    """
+    A worker has ended, `took_s` after it was told to; it had run for `ran_s`.
+
+    `abandoned` is how many claims are left to their lease: their handlers still ran,
+    or their outcomes couldn't be written.
+    """
 
     name = "worker.stopped"
 
     abandoned: int
+    took_s: float
+    ran_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

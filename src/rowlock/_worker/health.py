@@ -88,7 +88,7 @@ def _ills(signs: Signs) -> list[str]:
         )
     if signs.fetch_late_s > 0:
         ills.append(f"it should have looked for jobs {signs.fetch_late_s:.0f} s ago")
-    if signs.is_started and not signs.is_renewing:
+    if signs.is_started and not signs.is_renewing and not signs.is_stopping:
         ills.append("its leases aren't renewed any more")
     return ills
 

@@ -1,4 +1,4 @@
-"""What operators see of a worker: that it lives, what it serves, what is stuck in it."""
+"""What operators see of a worker: that it lives, what it serves, what is stuck."""
 
 from __future__ import annotations
 

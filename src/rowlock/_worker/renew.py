@@ -8,6 +8,7 @@ loop, against what has ended meanwhile, before anybody is told.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -43,10 +44,17 @@ class Renew:
         self._on_renewal = on_renewal
         self._on_error = on_error
         self._one_at_a_time = asyncio.Lock()
+        self._abandoning = False
 
     async def now(self) -> None:
         """Renew at once, and wait until it is tried."""
         await self._watch.now(self.turn)
+
+    def abandon(self, within_s: float) -> None:
+        """Mark what is held as abandoned, from any thread; wait so long at most."""
+        self._abandoning = True
+        with contextlib.suppress(RuntimeError, TimeoutError):  # it has ended, or hangs
+            self._watch.soon(self.turn).result(within_s)
 
     async def turn(self) -> float:
         """Renew once; tell how long to wait before the next time."""
@@ -55,12 +63,18 @@ class Renew:
 
     async def _renew(self) -> float:
         now, lease_s = time.monotonic(), self._settings.lease_s
-        keys = [run.key for run in self._runs if run.is_renewed(now, lease_s)]
+        abandoning = self._abandoning
+        keys = [
+            run.key for run in self._runs if abandoning or run.is_renewed(now, lease_s)
+        ]
         # Often enough that one answer before the lease's end saves the claims.
         soon = min(lease_s / 20, 1.0)
         try:
             renewal = await self._settings.store.renew(
-                keys, worker=self._settings.worker, lease=self._settings.lease
+                keys,
+                worker=self._settings.worker,
+                lease=self._settings.lease,
+                abandoned=abandoning,
             )
         except StoreError as error:
             self._watch.tell(self._on_error, error)

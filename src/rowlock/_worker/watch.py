@@ -22,7 +22,8 @@ Turn: TypeAlias = Callable[[], Awaitable[float]]
 """Does something once, and tells after how many seconds to do it again."""
 
 AGAIN_S = 1.0
-LONGEST_STOP_S = 5.0
+# A thread that waits for a store that is gone is left behind: it is a daemon.
+LONGEST_JOIN_S = 1.0
 
 
 class Watch:
@@ -59,11 +60,15 @@ class Watch:
         if self._failure is not None:
             raise _unable(self._failure) from self._failure
 
-    async def now(self, turn: Turn) -> None:
-        """Have a turn taken at once, and wait until it was tried."""
+    def soon(self, turn: Turn) -> concurrent.futures.Future[None]:
+        """Have a turn taken at once, from any thread; done when it was tried."""
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._begin, turn, future)
-        await asyncio.wrap_future(future)
+        return future
+
+    async def now(self, turn: Turn) -> None:
+        """Have a turn taken at once, and wait until it was tried."""
+        await asyncio.wrap_future(self.soon(turn))
 
     def tell(self, hear: Callable[..., None], *news: object) -> None:
         """Call something on the worker's loop."""
@@ -79,7 +84,7 @@ class Watch:
         with contextlib.suppress(RuntimeError):  # it has ended meanwhile
             self._loop.call_soon_threadsafe(self._stopping.set)
         await asyncio.get_running_loop().run_in_executor(
-            None, self._thread.join, LONGEST_STOP_S
+            None, self._thread.join, LONGEST_JOIN_S
         )
 
     def _run(self) -> None:

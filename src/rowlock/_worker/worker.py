@@ -1,9 +1,7 @@
 """
-The worker: its loops, and their one order of stopping.
+The worker: its loops, from its start to its goodbye.
 
-Stop claiming; give back what was claimed and not started; wait for what runs; cancel
-what still runs; write the last outcomes; leave the rest to its lease. Renewal goes on
-until the last job has ended.
+`shutdown` has the order of stopping. Renewal goes on until the last job has ended.
 """
 
 from __future__ import annotations
@@ -14,11 +12,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from rowlock._errors import ConfigError, StoreError, UsageError
+from rowlock._errors import ConfigError, UsageError
 from rowlock._events import worker_logger
 from rowlock._events.worker import (
     ClaimLapsed,
-    WorkerDraining,
     WorkerOverrun,
     WorkerStarted,
     WorkerStopped,
@@ -34,6 +31,7 @@ from rowlock._worker.renew import Renew
 from rowlock._worker.replay import Replay
 from rowlock._worker.runs import Runs
 from rowlock._worker.save import Save
+from rowlock._worker.shutdown import Shutdown
 from rowlock._worker.upkeep import Upkeep
 from rowlock._worker.watch import Watch
 from rowlock._worker.watchdog import Watchdog
@@ -46,20 +44,18 @@ if TYPE_CHECKING:
     from rowlock._store import Renewal
     from rowlock._worker.settings import Settings
 
-# Of the shutdown's time: until when handlers may end by themselves, and until when
-# cancelled ones may. The rest is for writing what they came to.
-WAIT_SHARE = 2 / 3
-CANCEL_SHARE = 0.9
-# At least so long, whatever is left of it: an outcome that isn't written runs again.
-LAST_WRITES_S = 1.0
+# How long the store may take to hear that what runs is abandoned.
+LAST_WORDS_S = 1.0
 
 
 class Worker:
     """
     A worker inside this process; make one with `App.worker`.
 
-    It runs jobs for the length of `async with`, once. `stop` begins its shutdown
-    sooner, from its own loop, and `id` is what the rows name it by.
+    It runs jobs for the length of `async with`, once. Leaving the block shuts it down
+    as SIGTERM does `rowlock worker`, also where the task around it is cancelled; a
+    second cancellation ends it at once. `stop` begins its shutdown sooner, from its
+    own loop, and `id` is what the rows name it by.
 
         >>> import asyncio
         >>> from rowlock import App, Worker
@@ -78,7 +74,7 @@ class Worker:
         self._store = settings.store
         self._emit = settings.extensions.emit
         self._stopping = asyncio.Event()
-        self._calm = asyncio.Event()
+        self._told_at = 0.0
         self._running: asyncio.Task[int] | None = None
         self._is_used = False
         self._is_started = False
@@ -88,7 +84,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         self._check_unused()
         started = asyncio.get_running_loop().create_future()
-        self._running = asyncio.create_task(self.run(started))
+        self._running = asyncio.create_task(self._work(started))
         try:
             await asyncio.wait(
                 {started, self._running}, return_when=asyncio.FIRST_COMPLETED
@@ -118,7 +114,7 @@ class Worker:
 
     def stop(self) -> None:
         """Begin the shutdown; `run` returns when it is over."""
-        self._stopping.set()
+        self._stop_since(time.monotonic())
 
     def health(self) -> Health:
         """
@@ -152,14 +148,22 @@ class Worker:
             )
         )
 
-    async def run(
-        self,
-        started: asyncio.Future[None] | None = None,
-        *,
-        ends_when_overrun: bool = False,
-    ) -> int:
+    def _stop_since(self, told_at: float) -> None:
+        """Begin the shutdown, whose time has begun at a monotonic instant."""
+        if not self._stopping.is_set():
+            self._told_at = told_at
+            self._stopping.set()
+
+    def _abandon(self) -> None:
+        """Mark what is held as abandoned, from any thread: the process ends now."""
+        if self._is_used:
+            self._renew.abandon(LAST_WORDS_S)
+
+    async def run(self, *, ends_when_overrun: bool = False) -> int:
         """
-        Work until stopped; tell how many handlers were abandoned.
+        Work until stopped; tell how many claims were left to their lease.
+
+        A cancellation stops it as `stop` does, a second one at once.
 
         It ends by itself where too many are stuck, if whoever runs it replaces it.
 
@@ -169,12 +173,28 @@ class Worker:
             UsageError: it has worked before.
         """
         self.check()
+        working = asyncio.create_task(self._work(ends_when_overrun=ends_when_overrun))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            self.stop()
+            await working
+            raise
+
+    async def _work(
+        self,
+        started: asyncio.Future[None] | None = None,
+        *,
+        ends_when_overrun: bool = False,
+    ) -> int:
+        self.check()
         self._ends_when_overrun = ends_when_overrun
         self._is_used = True
         self._build()
         await self._store.open()
         await self._presence.register()
         self._watch.start([self._renew.turn, self._cancels.turn, self._watchdog.turn])
+        began = time.monotonic()
         self._announce()
         try:
             async with asyncio.TaskGroup() as group:
@@ -188,13 +208,28 @@ class Worker:
                 await self._stopping.wait()
                 for task in replaying:
                     task.cancel()
-                abandoned = await self._drain(fetching)
+                abandoned = await self._shutdown.drain(fetching, since=self._told_at)
                 for task in (*keeping, writing):
                     task.cancel()
+        except BaseException:
+            # A loop has failed, or nobody waits for the drain: handlers still run.
+            for run in self._runs:
+                self._handlers.stop(run, "shutdown")
+            raise
         finally:
-            await self._put_away()
+            self._handlers.close()
+            self._replay.close()
+            await self._watch.stop()
         await self._presence.end()
-        self._emit(WorkerStopped(worker=self.id, abandoned=abandoned))
+        ended = time.monotonic()
+        self._emit(
+            WorkerStopped(
+                worker=self.id,
+                abandoned=abandoned,
+                took_s=ended - self._told_at,
+                ran_s=ended - began,
+            )
+        )
         return abandoned + (len(self._runs.stuck) if self._is_overrun else 0)
 
     def _keeping(self) -> list[Coroutine[None, None, None]]:
@@ -208,14 +243,6 @@ class Worker:
             self._presence.show_loop(),
             self._presence.tell_unserved(),
         ]
-
-    async def _put_away(self) -> None:
-        # Where a loop has failed, handlers still run; after a drain none does.
-        for run in self._runs:
-            self._handlers.stop(run, "shutdown")
-        self._handlers.close()
-        self._replay.close()
-        await self._watch.stop()
 
     def check(self) -> None:
         """
@@ -268,13 +295,20 @@ class Worker:
             flush=self._finish.flush,
             show=self._presence.show,
         )
+        self._shutdown = Shutdown(
+            settings,
+            self._runs,
+            self._outage,
+            handlers=self._handlers,
+            fetch=self._fetch,
+            finish=self._finish,
+        )
         self._upkeep = Upkeep(settings, self._outage)
         self._replay = Replay(settings, self._outage)
 
     def _on_room(self) -> None:
         self._fetch.on_room()
-        if self._runs.live == 0:
-            self._calm.set()
+        self._shutdown.on_room()
 
     def _on_renewal(self, renewal: Renewal) -> None:
         self._outage.ended()
@@ -310,55 +344,6 @@ class Worker:
         self._emit(WorkerOverrun(worker=self.id, stuck=stuck, max_stuck=most))
         if self._ends_when_overrun:
             self.stop()
-
-    async def _drain(self, fetching: asyncio.Task[None]) -> int:
-        began = time.monotonic()
-        self._emit(WorkerDraining(worker=self.id, running=self._runs.live))
-        self._fetch.stop()
-        await self._until_calm(
-            began + self._settings.shutdown_timeout.total_seconds() * WAIT_SHARE
-        )
-        for run in self._runs:
-            self._handlers.stop(run, "shutdown")
-        await self._until_calm(
-            began + self._settings.shutdown_timeout.total_seconds() * CANCEL_SHARE
-        )
-        left = [run for run in self._runs if run.ended_at is None]
-        for run in left:
-            self._handlers.tell_stuck(run)
-        try:
-            async with asyncio.timeout_at(
-                asyncio.get_running_loop().time()
-                + max(
-                    began
-                    + self._settings.shutdown_timeout.total_seconds()
-                    - time.monotonic(),
-                    LAST_WRITES_S,
-                )
-            ):
-                await fetching
-                await self._finish.flush()
-                if left:
-                    await self._store.renew(
-                        [run.key for run in left],
-                        worker=self.id,
-                        lease=self._settings.lease,
-                        abandoned=True,
-                    )
-        except (TimeoutError, StoreError) as error:
-            self._outage.began(error)
-            fetching.cancel()
-        return len(left)
-
-    async def _until_calm(self, until: float) -> None:
-        """Wait until no handler runs, at most until a monotonic instant."""
-        while self._runs.live and (left := until - time.monotonic()) > 0:
-            self._calm.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._calm.wait()
-            except TimeoutError:
-                return
 
     def _tell_breakdown(self, running: asyncio.Task[int]) -> None:
         if not running.cancelled() and (error := running.exception()) is not None:

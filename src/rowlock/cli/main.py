@@ -19,6 +19,7 @@ from rowlock.cli.demo import demo
 from rowlock.cli.doctor import doctor
 from rowlock.cli.enqueue import enqueue
 from rowlock.cli.errors import INTERRUPTED, USAGE, exit_code, sentence
+from rowlock.cli.health import health
 from rowlock.cli.jobs import jobs
 from rowlock.cli.migrate import migrate
 from rowlock.cli.parameters import colour_option
@@ -111,5 +112,6 @@ for command in (
     workers,
     stats,
     doctor,
+    health,
 ):
     main.add_command(command)

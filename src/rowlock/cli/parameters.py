@@ -25,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DIGITS = re.compile("[0-9]{1,30}")
 # What looks like an app's name.
 APP = re.compile(r"[\w.]+:[\w.]+")
+_LAST_PORT = 65_535
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -83,6 +84,34 @@ def read_seconds(
         )
         raise UsageError(msg) from None
     return to_delay(seconds, param.opts[0])
+
+
+class Address(NamedTuple):
+    """Where something is served."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def read_address(
+    _ctx: click.Context, param: click.Parameter, value: str | None
+) -> Address | None:
+    """Read a host and a port; without a host it is every one of this machine."""
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not _DIGITS.fullmatch(port) or int(port) > _LAST_PORT:
+        msg = (
+            f"{param.opts[0]} takes a host and a port, as in 127.0.0.1:8080, not"
+            f" {value!r}."
+        )
+        raise UsageError(msg)
+    return Address(host or "0.0.0.0", int(port))  # noqa: S104 - what `:8080` says
 
 
 def read_rate(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -13,12 +15,15 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from rowlock.cli.errors import INTERRUPTED
+from rowlock.cli.errors import FAILED, INTERRUPTED
 
 # Ctrl-C reaches a wrapper script and its child, and the wrapper passes it on: two
 # signals that close together are one.
 SAME_SIGNAL_S = 0.5
+# How much longer than its time a shutdown may take, before the process ends anyhow.
+OVERRUN_S = 3.0
 FLUSH_S = 1.0
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 logger = logging.getLogger("rowlock.cli")
 
@@ -27,44 +32,103 @@ class StopSignals:
     """
     Calls `stop` on the running loop at the first signal, ends the process at a second.
 
-    Not by `loop.add_signal_handler`: its callbacks wait for the loop, so a handler that
-    blocks it could never be interrupted; and Windows doesn't have it.
+    Signals are heard in a thread of their own, by a socket that the interpreter writes
+    to: a handler may block the event loop, even in C code, in which Python calls no
+    function of ours. So the process ends in its time whatever the loop does: past
+    `within_s` and a little more, with `code`, after `abandon` was called there.
     """
 
-    def __init__(self, stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        stop: Callable[[float], None],
+        *,
+        within_s: float,
+        abandon: Callable[[], None],
+    ) -> None:
+        self.code = FAILED
         self._stop = stop
+        self._within_s = within_s
+        self._abandon = abandon
         self._loop = asyncio.get_running_loop()
-        self._first_at: float | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self._has_begun = False
+        self._ours, self._signals = socket.socketpair()
+        self._signals.setblocking(False)
+        for number in STOPPING:
             signal.signal(number, self._hear)
+        signal.set_wakeup_fd(self._signals.fileno(), warn_on_full_buffer=False)
+        os.register_at_fork(after_in_child=_forget)
+        threading.Thread(
+            target=self._listen, name="rowlock-signals", daemon=True
+        ).start()
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self._first_at is None:
-            self._first_at = now
-            try:
-                # Nothing is logged here: the signal may have struck inside the log.
-                self._loop.call_soon_threadsafe(
-                    self._begin, signal.Signals(number).name
-                )
-            except RuntimeError:  # the loop is closed: it was ending by itself
-                end_at_once(INTERRUPTED)
-        elif now - self._first_at > SAME_SIGNAL_S:
-            end_at_once(INTERRUPTED)
+        """Pass a signal on where somebody else's socket got it, as another loop's."""
+        ours = self._signals.fileno()
+        with contextlib.suppress(OSError, ValueError):  # theirs is closed, ours is full
+            other = signal.set_wakeup_fd(ours, warn_on_full_buffer=False)
+            if other != ours:
+                self._signals.send(bytes([number]))
+                signal.set_wakeup_fd(other, warn_on_full_buffer=False)
 
-    def _begin(self, name: str) -> None:
+    def _listen(self) -> None:
+        name = self._next(None)
+        first_at = time.monotonic()
+        try:
+            self._loop.call_soon_threadsafe(self._begin, str(name), first_at)
+        except RuntimeError:  # the loop is closed: it was ending by itself
+            end_at_once(INTERRUPTED)
+        while self._next(first_at + self._within_s + OVERRUN_S):
+            if time.monotonic() - first_at > SAME_SIGNAL_S:
+                end_at_once(INTERRUPTED)
+        self._abandon()
+        end_at_once(self.code, self._complain)
+
+    def _next(self, until: float | None) -> str | None:
+        """Wait for a signal that stops; None where none has come in time."""
+        while True:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            self._ours.settimeout(left)
+            with contextlib.suppress(TimeoutError):
+                # It is told of every signal that this process handles.
+                for number in self._ours.recv(1):
+                    if number in STOPPING:
+                        return signal.Signals(number).name
+
+    def _begin(self, name: str, first_at: float) -> None:
+        self._has_begun = True
         logger.info(
             "%s: claiming no more, and waiting for what runs; once more, after half a"
             " second, ends at once.",
             name,
         )
-        self._stop()
+        self._stop(first_at)
+
+    def _complain(self) -> None:
+        if self.code:
+            logger.critical(
+                "The worker hasn't ended in its %g s, and is ended; %s.",
+                self._within_s,
+                "its jobs are left to their leases"
+                if self._has_begun
+                else "a handler blocks the event loop, and all jobs are left to their"
+                " leases",
+            )
 
 
-def end_at_once(code: int) -> NoReturn:
+def end_at_once(code: int, say: Callable[[], None] | None = None) -> NoReturn:
     """End the process without waiting for any handler, thread or exit hook."""
-    # In a thread, since whoever was interrupted here may hold the log's lock.
-    flushing = threading.Thread(target=_flush, daemon=True)
+
+    def flush() -> None:
+        if say is not None:
+            say()
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+    # In a thread, since somebody who doesn't go on may hold the log's lock.
+    flushing = threading.Thread(target=flush, daemon=True)
     flushing.start()
     flushing.join(FLUSH_S)
     os._exit(code)
@@ -77,7 +141,9 @@ def end_soon(code: int, after_s: float) -> None:
     timer.start()
 
 
-def _flush() -> None:
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
+def _forget() -> None:
+    """Have a forked child, as a handler may make one, die of signals as any other."""
+    # Its socket is the parent's too, which would take the child's end for its own.
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,9 +13,12 @@ from rowlock.cli import completion, logs
 from rowlock.cli.database import refuse_memory
 from rowlock.cli.discovery import find_app
 from rowlock.cli.errors import exit_code, leaf
+from rowlock.cli.health_server import serving_health
 from rowlock.cli.parameters import (
+    Address,
     app_option,
     colour_option,
+    read_address,
     read_name,
     read_names,
     read_seconds,
@@ -74,6 +77,37 @@ LONGEST_EXIT_S = 5.0
     help="How long stopping may take; two thirds of it wait for running jobs.",
 )
 @click.option(
+    "--cancel-grace",
+    default="5",
+    show_default=True,
+    callback=read_seconds,
+    metavar="DURATION",
+    help="How long a handler may take to end once it was told to; then it is stuck.",
+)
+@click.option(
+    "--max-stuck",
+    type=click.IntRange(min=1),
+    default=None,
+    help="How many handlers may be stuck before the worker stops, to be replaced; else"
+    " four times --concurrency.",
+)
+@click.option(
+    "--blocked-after",
+    default="1",
+    show_default=True,
+    callback=read_seconds,
+    metavar="DURATION",
+    help="For how long a handler may block the event loop before that is logged.",
+)
+@click.option(
+    "--health",
+    default=None,
+    envvar="ROWLOCK_HEALTH",
+    callback=read_address,
+    metavar="HOST:PORT",
+    help="Serve /health and /ready here; else where ROWLOCK_HEALTH says, if it is set.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(logs.LEVELS),
     default="info",
@@ -96,6 +130,10 @@ def worker(
     concurrency: int,
     lease: timedelta | None,
     shutdown_timeout: timedelta,
+    cancel_grace: timedelta,
+    max_stuck: int | None,
+    blocked_after: timedelta,
+    health: Address | None,
     log_level: str,
     log_format: logs.Format,
 ) -> int:
@@ -120,23 +158,29 @@ def worker(
         queues=queues,
         lease=lease,
         shutdown_timeout=shutdown_timeout,
+        cancel_grace=cancel_grace,
+        max_stuck=max_stuck,
+        blocked_after=blocked_after,
     )
     # What is imported by now stays to the end. Looked at again by each collection, it
     # costs a tenth of a short job.
     gc.freeze()
-    return asyncio.run(_run(found, made))
+    with serving_health(health, made.health):
+        return asyncio.run(_run(found, made, shutdown_timeout.total_seconds()))
 
 
-async def _run(app: App, worker: Worker) -> int:
+async def _run(app: App, worker: Worker, shutdown_s: float) -> int:
     from rowlock.cli.signals import StopSignals, end_at_once, end_soon, logger
 
-    StopSignals(worker.stop)
+    signals = StopSignals(
+        worker._stop_since, within_s=shutdown_s, abandon=worker._abandon
+    )
     worker.check()  # first, as the opening makes a file where there is none
     await app.open()
     if app._store.is_new:
         logger.warning("%s is new and empty: no job was here before.", app.url)
     try:
-        abandoned = await worker.run()
+        abandoned = await worker.run(ends_when_overrun=True)
     except Exception as error:
         if not isinstance(leaf(error), RowlockError):
             # No mistake of the user's: whoever mends it needs to see where.
@@ -145,6 +189,7 @@ async def _run(app: App, worker: Worker) -> int:
         raise
     if abandoned:
         end_at_once(1)
+    signals.code = 0
     # First, as a close waits for what a slow disk still has to write.
     end_soon(0, LONGEST_EXIT_S)
     await app.close()

@@ -17,11 +17,13 @@ from rowlock.cli.parameters import Place, output_options, place_options
 from rowlock.cli.story import in_percent
 from rowlock.cli.table import Cell, Column, print_table
 
+STUCK = Column("STUCK", may_shrink=True)
 COLUMNS = (
     Column("WORKER"),
     Column("HOST", may_shrink=True),
     Column("PID", is_number=True),
     Column("RUNNING", is_number=True),
+    STUCK,
     Column("QUEUES", may_shrink=True),
     Column("STARTED"),
     Column("SEEN"),
@@ -40,6 +42,7 @@ RUNNING = (
 
 # More are the dashboard's to show.
 RUNNING_SHOWN = 1000
+STUCK_SHOWN = 5
 
 
 @click.group(epilog="Example: rowlock workers list")
@@ -60,6 +63,8 @@ def list_(output: Output, *, place: Place) -> None:
 
     With what each runs now: for how long, and how much is left of the lease. One that
     runs a suspect alone, or gives way to one, claims nothing until that has ended.
+    STUCK counts handlers that can't be stopped, and names their jobs: the attempts have
+    ended, the handlers run on, until that worker is replaced.
     """
     with opened(place) as app:
         seen = overview(app)
@@ -81,18 +86,24 @@ def list_(output: Output, *, place: Place) -> None:
 def print_workers(seen: Overview) -> None:
     """Print the workers for people."""
     if seen.workers:
-        print_table(COLUMNS, [_row(worker, seen.now) for worker in seen.workers])
+        # A column that is empty on every day but the bad ones has no place on those.
+        has_stuck = any(worker.stuck for worker in seen.workers)
+        print_table(
+            [each for each in COLUMNS if has_stuck or each is not STUCK],
+            [_row(worker, seen.now, has_stuck=has_stuck) for worker in seen.workers],
+        )
     else:
         click.echo("No worker is live.", err=True)
 
 
-def _row(worker: WorkerInfo, now: datetime) -> list[str | Cell]:
+def _row(worker: WorkerInfo, now: datetime, *, has_stuck: bool) -> list[str | Cell]:
     started, seen = worker.started_at, worker.seen_at
     return [
         worker.id,
         worker.host,
         str(worker.pid),
         f"{worker.running} of {worker.concurrency}{_claims_nothing(worker)}",
+        *([_stuck(worker)] if has_stuck else []),
         "all" if worker.queues is None else ", ".join(worker.queues),
         "" if started is None else relative(started, now),
         "" if seen is None else relative(seen, now),
@@ -106,6 +117,14 @@ def _claims_nothing(worker: WorkerInfo) -> str:
     if worker.alone and worker.concurrency > 1:
         return ", alone"
     return ", gives way" if worker.gives_way else ""
+
+
+def _stuck(worker: WorkerInfo) -> Cell:
+    # An attempt that was given up has ended; its handler hasn't.
+    named = [str(job_id) for job_id in worker.stuck[:STUCK_SHOWN]]
+    more = ["..."] if len(worker.stuck) > STUCK_SHOWN else []
+    told = f"{len(worker.stuck)} ({', '.join(named + more)})" if worker.stuck else ""
+    return Cell(told, "red")
 
 
 def _of(worker: WorkerInfo, page: Page) -> list[Job]:
