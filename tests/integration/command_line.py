@@ -74,6 +74,11 @@ def quits(with_: str) -> None:
 def never_ends() -> None:
     print("stuck", flush=True)
     threading.Event().wait()
+
+
+@app.task(timeout=0.1, max_attempts=1)
+def hangs() -> None:
+    threading.Event().wait()
 """
 
 # Variables by which whoever runs the tests would change what a terminal shows.

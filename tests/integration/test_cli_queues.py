@@ -144,6 +144,26 @@ def test_workers_are_listed_with_why_one_with_room_claims_nothing(
     assert f" {shown} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("stuck", "shown"),
+    [
+        ((17, 23), "2 (17, 23)"),
+        (tuple(range(1, 9)), "8 (1, 2, 3, 4, 5, ...)"),
+        ((), None),
+    ],
+)
+def test_workers_are_listed_with_the_handlers_that_are_stuck(
+    stuck: tuple[int, ...], shown: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = replace(SERVING, stuck=stuck)
+
+    print_workers(Overview(now=datetime.now(UTC), workers=(worker,), pauses=()))
+
+    told = capsys.readouterr().out
+    assert ("STUCK" in told) == bool(stuck)
+    assert shown is None or f" {shown} " in told
+
+
 @pytest.mark.usefixtures("jobs")
 def test_tasks_are_those_of_the_app_and_of_jobs_that_are_due(folder: Path) -> None:
     url = f"sqlite:///{folder}/shop.db"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -24,7 +25,7 @@ from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually
 
-LEASE = 1  # a cancel reaches the handler with the next renewal, at 0.3 of it
+LEASE = 1
 
 
 async def test_a_cancel_reaches_an_async_handler_and_its_result_is_dropped(
@@ -106,15 +107,48 @@ async def test_a_job_that_succeeds_before_it_hears_of_the_cancel_has_succeeded(
         await gate.wait()
         return "done"
 
-    # A lease of 300 s: the next renewal is far away.
     async with app.worker():
         job_id = known(await wait.enqueue())
         await reached(app, job_id, Status.RUNNING)
         await app.cancel(job_id)
-        gate.set()
+        gate.set()  # before the next look, half a second later at most
         job = await ended(app, job_id)
 
     assert (job.status, job.result) == (Status.SUCCEEDED, "done")
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_a_cancel_reaches_a_handler_within_a_second_whatever_the_lease(
+    app: App, kind: str
+) -> None:
+    heard: list[float] = []
+
+    @app.task
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            heard.append(time.monotonic())
+
+    @app.task
+    def watch() -> None:
+        current_attempt().cancelled.wait(30)
+        heard.append(time.monotonic())
+
+    task = wait if kind == "async" else watch
+    lateness: list[float] = []
+    async with app.worker(lease=300):
+        for _ in range(3):
+            job_id = known(await task.enqueue())
+            await reached(app, job_id, Status.RUNNING)
+            asked_at = time.monotonic()
+            await app.cancel(job_id)
+            assert (await ended(app, job_id)).status is Status.CANCELLED
+            lateness.append(heard.pop() - asked_at)
+
+    assert min(lateness) < 1
+    # A busy machine may be late once.
+    assert sorted(lateness)[1] < 1.5
 
 
 @pytest.mark.parametrize(

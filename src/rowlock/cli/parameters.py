@@ -103,9 +103,9 @@ def read_address(
     """Read a host and a port; without a host it is every one of this machine."""
     if value is None:
         return None
-    host, _, port = value.rpartition(":")
+    host, colon, port = value.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not _DIGITS.fullmatch(port) or int(port) > _LAST_PORT:
+    if not colon or not _DIGITS.fullmatch(port) or int(port) > _LAST_PORT:
         msg = (
             f"{param.opts[0]} takes a host and a port, as in 127.0.0.1:8080, not"
             f" {value!r}."
