@@ -15,7 +15,7 @@ import pytest
 from rowlock import App, Filter, Status
 from rowlock._answers import TaskStats
 from rowlock._errors import StoreUnavailable
-from rowlock._worker import worker as worker_module
+from rowlock._worker import presence
 from rowlock.events import Event, TasksUnserved
 from tests.endings import ended, finished, known
 from tests.eventually import eventually
@@ -60,7 +60,7 @@ async def test_b103_due_jobs_that_no_live_worker_runs_are_warned_of_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_module, "SETTLE_S", 0.0)
+    monkeypatch.setattr(presence, "SETTLE_S", 0.0)
 
     @app.task
     async def old() -> None: ...
@@ -94,7 +94,7 @@ async def test_b103_due_jobs_that_no_live_worker_runs_are_warned_of_once(
 async def test_counting_the_due_jobs_in_vain_is_no_outage_and_done_once(
     app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "SETTLE_S", 0.0)
+    monkeypatch.setattr(presence, "SETTLE_S", 0.0)
     counted = []
 
     async def too_many() -> Sequence[TaskStats]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowlock import App, ConfigError, Retention, Status, UsageError
-from rowlock._worker import worker as worker_module
+from rowlock._worker import presence
 from rowlock.testing import FakeClock
 from tests.endings import all_over, ended, known
 from tests.eventually import eventually
@@ -62,7 +62,7 @@ async def test_a_worker_object_works_once_and_says_so(app: App) -> None:
 async def test_a_worker_that_was_forgotten_registers_again(
     app: App, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "REGISTER_PAUSE_S", 0.01)
+    monkeypatch.setattr(presence, "REGISTER_PAUSE_S", 0.01)
 
     @app.task
     async def greet() -> None: ...
