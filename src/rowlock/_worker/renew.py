@@ -95,7 +95,9 @@ class Renew:
         self._stopping = True
         with contextlib.suppress(RuntimeError):  # it has ended meanwhile
             self._wake()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, LONGEST_JOIN_S)
+        await asyncio.get_running_loop().run_in_executor(
+            None, self._thread.join, LONGEST_JOIN_S
+        )
 
     def _wake(self) -> None:
         if self._loop is not None and self._nudge is not None:
@@ -136,9 +138,7 @@ class Renew:
         now, lease_s = time.monotonic(), self._settings.lease_s
         abandoning = self._abandoning
         keys = [
-            run.key
-            for run in self._runs
-            if abandoning or run.is_renewed(now, lease_s)
+            run.key for run in self._runs if abandoning or run.is_renewed(now, lease_s)
         ]
         try:
             renewal = await self._settings.store.renew(

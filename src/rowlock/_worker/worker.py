@@ -154,6 +154,21 @@ class Worker:
         self._renew.start()
         began = time.monotonic()
         self._announce()
+        abandoned = await self._serve(started)
+        await self._say_goodbye()
+        ended = time.monotonic()
+        self._emit(
+            WorkerStopped(
+                worker=self.id,
+                abandoned=abandoned,
+                took_s=ended - self._told_at,
+                ran_s=ended - began,
+            )
+        )
+        return abandoned
+
+    async def _serve(self, started: asyncio.Future[None] | None) -> int:
+        """Run the loops until stopped; tell how many claims were left."""
         try:
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(self._finish.loop())
@@ -184,16 +199,6 @@ class Worker:
             self._handlers.close()
             self._replay.close()
             await self._renew.stop()
-        await self._say_goodbye()
-        ended = time.monotonic()
-        self._emit(
-            WorkerStopped(
-                worker=self.id,
-                abandoned=abandoned,
-                took_s=ended - self._told_at,
-                ran_s=ended - began,
-            )
-        )
         return abandoned
 
     async def _register(self) -> None:
