@@ -196,6 +196,21 @@ class Worker:
         self._watch.start([self._renew.turn, self._cancels.turn, self._watchdog.turn])
         began = time.monotonic()
         self._announce()
+        abandoned = await self._serve(started)
+        await self._presence.end()
+        ended = time.monotonic()
+        self._emit(
+            WorkerStopped(
+                worker=self.id,
+                abandoned=abandoned,
+                took_s=ended - self._told_at,
+                ran_s=ended - began,
+            )
+        )
+        return abandoned + (len(self._runs.stuck) if self._is_overrun else 0)
+
+    async def _serve(self, started: asyncio.Future[None] | None) -> int:
+        """Run the loops until stopped; tell how many claims were left."""
         try:
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(self._finish.loop())
@@ -220,17 +235,7 @@ class Worker:
             self._handlers.close()
             self._replay.close()
             await self._watch.stop()
-        await self._presence.end()
-        ended = time.monotonic()
-        self._emit(
-            WorkerStopped(
-                worker=self.id,
-                abandoned=abandoned,
-                took_s=ended - self._told_at,
-                ran_s=ended - began,
-            )
-        )
-        return abandoned + (len(self._runs.stuck) if self._is_overrun else 0)
+        return abandoned
 
     def _keeping(self) -> list[Coroutine[None, None, None]]:
         """Give what goes on until the last outcome is written."""

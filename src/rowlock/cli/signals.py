@@ -52,7 +52,7 @@ class StopSignals:
         self._loop = asyncio.get_running_loop()
         self._has_begun = False
         self._ours, self._signals = socket.socketpair()
-        self._signals.setblocking(False)
+        self._signals.settimeout(0)  # as set_wakeup_fd wants it
         for number in STOPPING:
             signal.signal(number, self._hear)
         signal.set_wakeup_fd(self._signals.fileno(), warn_on_full_buffer=False)
