@@ -106,7 +106,12 @@ class App(Registry, Reading, Operations, Pauses):
         self._access = Access(store, clock, self.tasks, self.max_payload)
         # What `rowlock.testing.inline` does with jobs that were enqueued.
         self._inline: Inline | None = None
-        self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
+        self._door = Door(
+            self._enqueue_jobs,
+            self._enqueue_jobs_sync,
+            self.max_payload,
+            lambda: self._extensions.arounds,
+        )
 
     def __repr__(self) -> str:
         return f"<App {self.url}>"

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
@@ -20,6 +20,10 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 SLOWEST, FASTEST = 1e-5, 1_000_000
 
 
+Executor: TypeAlias = Literal["process"]
+"""What `executor=` takes: nothing else is to be chosen."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """What holds for every job of a task; `timeout` is in seconds, 0 is none."""
@@ -30,6 +34,9 @@ class TaskOptions:
     timeout: float = 900.0
     backoff: BackoffRule
     dead_on: tuple[type[Exception], ...] = ()
+    executor: Executor | None = None
+    max_jobs_per_child: int | None = None
+    max_memory_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +98,30 @@ def check_errors(kinds: object, argument: str) -> tuple[type[Exception], ...]:
         )
         raise UsageError(msg)
     return given
+
+
+def check_executor(
+    executor: object, max_jobs_per_child: object, max_memory_mb: object
+) -> dict[str, Any]:
+    """Read where a task runs, and what bounds a child."""
+    if executor not in (None, "process"):
+        msg = (
+            f"executor= is 'process', for a child process, or left out; it was"
+            f" {executor!r}. A plain function runs in a thread anyhow."
+        )
+        raise UsageError(msg)
+    bounds = {"max_jobs_per_child": max_jobs_per_child, "max_memory_mb": max_memory_mb}
+    for name, value in bounds.items():
+        if value is None:
+            continue
+        if executor is None:
+            msg = (
+                f"{name}= bounds a child process, and this task runs in none: add"
+                " executor='process', or leave it out."
+            )
+            raise UsageError(msg)
+        check_count(value, f"{name}=")
+    return {"executor": executor, **bounds}
 
 
 def check_priority(value: object, argument: str) -> int:

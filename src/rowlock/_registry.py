@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rowlock._errors import TaskNotFound, UsageError
 from rowlock._options import (
+    Executor,
     TaskOptions,
     check_count,
     check_errors,
+    check_executor,
     check_name,
     check_priority,
     check_probe,
@@ -19,7 +21,7 @@ from rowlock._options import (
     check_turn,
 )
 from rowlock._retry import BackoffLike, BackoffRule, to_backoff
-from rowlock._task import Door, Task, check_task, duplicate, name_of
+from rowlock._task import Door, Task, check_findable, check_task, duplicate, name_of
 
 if TYPE_CHECKING:
     from rowlock._dead_letters import ReplayRule
@@ -53,6 +55,9 @@ class Registry:
         timeout: float | timedelta | None = None,
         backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
         dead_on: Iterable[type[Exception]] = (),
+        executor: Executor | None = None,
+        max_jobs_per_child: int | None = None,
+        max_memory_mb: int | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(
@@ -67,6 +72,9 @@ class Registry:
         timeout: float | timedelta | None = None,
         backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
         dead_on: Iterable[type[Exception]] = (),
+        executor: Executor | None = None,
+        max_jobs_per_child: int | None = None,
+        max_memory_mb: int | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """
         Register a function, plain or async, as a task.
@@ -74,6 +82,11 @@ class Registry:
         Its name is the function's own unless `name` says another, so that moving code
         orphans no jobs. `dead_on` names the exceptions that no retry can help:
         a dead letter at once. What is None is the app's own.
+
+        With `executor="process"` it runs in a child process, one job at a time, that
+        is killed where it doesn't stop. A child is replaced after `max_jobs_per_child`
+        jobs, and above half of `max_memory_mb`; a job that passes all of that is
+        killed, and has failed.
 
         Raises:
             DuplicateTask: another function has that name already.
@@ -97,11 +110,14 @@ class Registry:
             else check_timeout(timeout, "timeout="),
             backoff=self.backoff if backoff is None else _rule(backoff),
             dead_on=check_errors(dead_on, "dead_on="),
+            **check_executor(executor, max_jobs_per_child, max_memory_mb),
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             task_name = name_of(function) if name is None else name
             task = Task(function, self._door, task_name, options)
+            if options.executor is not None:
+                check_findable(task)
             if task.name in self.tasks:
                 raise duplicate(task, self.tasks[task.name])
             self.tasks[task.name] = task

@@ -51,6 +51,9 @@ CANCEL_SHARE = 0.9
 # At least so long, whatever is left of it: an outcome that isn't written runs again.
 LAST_WRITES_S = 1.0
 
+# How long the death of a child process that was killed may take.
+DEATH_S = 1.0
+
 REGISTER_PAUSE_S = 3600.0
 # Workers that are deployed together start within this: none is missing before.
 SETTLE_S = 2.0
@@ -131,6 +134,7 @@ class Worker:
         self.check()
         self._is_used = True
         self._build()
+        await self._handlers.warm()
         await self._store.open()
         await self._register()
         self._renew.start()
@@ -160,6 +164,7 @@ class Worker:
             # Where a loop has failed, handlers still run; after a drain none does.
             for run in self._runs:
                 self._handlers.stop(run, "shutdown")
+            await self._handlers.end_children()
             self._handlers.close()
             self._replay.close()
             await self._renew.stop()
@@ -209,6 +214,12 @@ class Worker:
         if not self._settings.tasks:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
+        apart = [t for t in self._settings.tasks.values() if t.defaults.executor]
+        if apart:
+            # With it comes multiprocessing, which few workers need.
+            from rowlock._worker.children import check  # noqa: PLC0415
+
+            check(apart)
 
     def _check_unused(self) -> None:
         if self._is_used:
@@ -279,6 +290,8 @@ class Worker:
         await self._until_calm(
             began + self._settings.shutdown_timeout.total_seconds() * CANCEL_SHARE
         )
+        if self._handlers.kill_children():
+            await self._until_calm(time.monotonic() + DEATH_S)
         left = [run for run in self._runs if run.ended_at is None]
         for run in left:
             self._handlers.tell_stuck(run)
