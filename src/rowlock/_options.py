@@ -74,6 +74,11 @@ def check_name(value: object, argument: str) -> str:
     return check_text(value, argument, longest=LONGEST_NAME)
 
 
+def check_version(value: object) -> str | None:
+    """Read the version of a user's code."""
+    return None if value is None else check_name(value, "version=")
+
+
 def check_names(values: object, argument: str) -> tuple[str, ...]:
     """Read the names of one or more queues."""
     # A text would be taken for the names of its letters, and none for every queue.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -25,6 +25,7 @@ from rowlock._task import Door, Task, check_findable, check_task, duplicate, nam
 
 if TYPE_CHECKING:
     from rowlock._dead_letters import ReplayRule
+    from rowlock._extensions import Around, Extensions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +40,7 @@ class Registry:
     tasks: dict[str, Task[..., Any]]
     _replay_rules: dict[str, ReplayRule]
     _door: Door
+    _extensions: Extensions
 
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
@@ -116,8 +118,7 @@ class Registry:
         def register(function: Callable[P, R]) -> Task[P, R]:
             task_name = name_of(function) if name is None else name
             task = Task(function, self._door, task_name, options)
-            if options.executor is not None:
-                check_findable(task)
+            check_findable(task)
             if task.name in self.tasks:
                 raise duplicate(task, self.tasks[task.name])
             self.tasks[task.name] = task
@@ -169,6 +170,10 @@ class Registry:
             msg = f"The task {rule.task!r} is replayed by another probe already."
             raise UsageError(msg)
         self._replay_rules[rule.task] = rule
+
+    def _arounds(self) -> Sequence[Around]:
+        # A test exchanges the extensions.
+        return self._extensions.arounds
 
     def find_task(self, name: str) -> Task[..., Any]:
         """

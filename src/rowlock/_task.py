@@ -289,7 +289,7 @@ def name_of(function: object) -> str:
 def check_findable(task: Task[..., Any]) -> None:
     """Refuse a task that no child process could find."""
     qualname = task.function.__qualname__
-    if "<" in qualname:
+    if task.defaults.executor is not None and "<" in qualname:
         msg = (
             f"The task {task.name!r} can't run in a child process, which finds it by"
             f" its module and name, and {qualname!r} is inside of a function: move it"

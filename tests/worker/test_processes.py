@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -23,9 +25,7 @@ Told = tuple[int, int]
 
 
 @pytest.fixture
-async def app(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[App]:
+async def app(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
     # Where the app in the child finds its database.
     monkeypatch.setenv("ROWLOCK_DATABASE_URL", database_url)
     async with isolated(apart.app, database_url) as app:
@@ -254,6 +254,36 @@ async def test_a_task_that_no_child_finds_is_refused() -> None:
         def inner() -> None: ...
 
     app.task(executor="process", name="elsewhere")(apart.pid.function)
-    with pytest.raises(ConfigError, match="looks for it at tests.worker.apart.pid"):
+    with pytest.raises(ConfigError, match=r"looks for it at tests\.worker\.apart\.pid"):
         app.worker().check()
-    await asyncio.sleep(0)
+
+
+async def test_children_die_with_a_worker_that_is_killed(
+    database_url: str, tmp_path: Path, told_pids: Callable[[], Awaitable[Told]]
+) -> None:
+    # As a script: its tasks stand in `__main__`, which a child knows by another name.
+    worker = subprocess.Popen(  # noqa: ASYNC220 - it starts in no time
+        [sys.executable, "-m", "tests.programs.apart", str(tmp_path / "pids")],
+        cwd=Path(__file__).parent.parent.parent,
+        env={**os.environ, "ROWLOCK_DATABASE_URL": database_url},
+        process_group=0,
+    )
+    try:
+        pids = await told_pids()
+    finally:
+        worker.kill()
+        worker.wait()
+
+    await eventually(lambda: is_gone(*pids))
+    await eventually(lambda: not _orphans(worker.pid), what="the fork server has ended")
+
+
+def _orphans(pid: int) -> list[str]:
+    """Find processes of a group whose leader has died."""
+    told = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(") ")[2].split()
+            if int(fields[2]) == pid and fields[0] != "Z":
+                told.append(stat.parent.name)
+    return told

@@ -173,7 +173,7 @@ class Child:
                     self._work.put(message)
                 case Answer():
                     self._answers.put(message)
-                case Stop(reason):
+                case Stop():
                     self._stop(message, self._run)
                 case End():
                     self._work.put(None)
@@ -269,9 +269,7 @@ class Child:
         loop = self._looping()
 
         def begin() -> None:
-            self._task = loop.create_task(
-                self._surrounded(run, call), context=context
-            )
+            self._task = loop.create_task(self._surrounded(run, call), context=context)
             self._task.add_done_callback(lambda task: steps.put(_ended(run, task)))
             if run.task.is_async and run.reason is not None:
                 self._task.cancel()

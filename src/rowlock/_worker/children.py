@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from rowlock._errors import ConfigError
+from rowlock._errors import ConfigError, StoreError
 from rowlock._worker import execute
 from rowlock._worker.forward import handle, levels_of_loggers
 from rowlock._worker.messages import (
@@ -41,6 +41,7 @@ from rowlock._worker.process import Gone, Process
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
     from rowlock._attempt import Desk
     from rowlock._job import ClaimKey, Outcome
@@ -109,13 +110,7 @@ class Children:
         self._loop = asyncio.get_running_loop()
         self._tasks = [task for task in settings.tasks.values() if _is_ours(task)]
         self._max_payload = settings.max_payload
-        # Started from one thread at a time: see Process.
-        self._context = multiprocessing.get_context(
-            "forkserver" if sys.platform == "linux" else "spawn"
-        )
-        if sys.platform == "linux":
-            # Our own modules alone: a user's may start threads, which no fork survives.
-            self._context.set_forkserver_preload(["rowlock._worker.child"])
+        self._context = _context()
         self._lock = threading.Lock()
         self._idle: list[Process] = []
         self._all: set[Process] = set()
@@ -131,9 +126,7 @@ class Children:
         Raises:
             ConfigError: it can't start, or can't find its tasks.
         """
-        child = self._start()
-        with self._lock:
-            self._idle.append(child)
+        self._keep(self._start())
 
     def drive(self, run: Run, end: Callable[[Outcome], None]) -> None:
         """Run an attempt in a child, from a thread of its own, to its one end."""
@@ -142,7 +135,11 @@ class Children:
         try:
             outcome = self._tried(drive)
         except BaseException as error:  # noqa: BLE001 - an attempt without end is worse
-            outcome = execute.unstartable(run, error)
+            outcome = (
+                execute.unstartable(run, error)
+                if run.reason is None
+                else execute.raised(run, asyncio.CancelledError(run.reason))
+            )
             if drive.child is not None:
                 self._retire(drive.child, at_once=True)
                 drive.child = None
@@ -152,12 +149,11 @@ class Children:
         child = drive.child
         if child is None:
             return
-        if drive.is_told or self._is_closed or _is_spent(child, run.task):
+        if drive.is_told or _is_spent(child, run.task):
             # What was interrupted anywhere may have left anything behind.
             self._retire(child)
-            return
-        with self._lock:
-            self._idle.append(child)
+        else:
+            self._keep(child)
 
     def stop(self, run: Run) -> None:
         """Have its thread tell the child of the reason, which stands in the run."""
@@ -166,7 +162,7 @@ class Children:
             drive.child.wake()
 
     def kill_running(self) -> bool:
-        """Kill what still runs, and tell whether any does; it ends as its reason says."""
+        """Kill what runs, which ends as its reason says; tell whether any does."""
         drives = tuple(self._drives.values())
         for drive in drives:
             if drive.child is not None:
@@ -175,9 +171,9 @@ class Children:
 
     def close(self) -> None:
         """End every child, and wait for that, from a thread."""
-        self._is_closed = True
         self.kill_running()
         with self._lock:
+            self._is_closed = True
             idle, self._idle = self._idle, []
         for child in idle:
             child.say_end()
@@ -218,6 +214,13 @@ class Children:
         msg = f"A child process for executor='process' can't start: {problem}."
         raise ConfigError(msg)
 
+    def _keep(self, child: Process) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(child)
+                return
+        self._retire(child)
+
     def _take(self, task: Task[..., Any]) -> Process:
         while True:
             with self._lock:
@@ -241,7 +244,11 @@ class Children:
 
     def _ran(self, drive: Drive, place: Place) -> Outcome | None:
         """Run it in one child; None: that died of it."""
-        child = drive.child = self._take(drive.run.task)
+        child = self._take(drive.run.task)
+        if drive.run.reason is not None:  # told to stop while that started
+            self._keep(child)
+            return None
+        drive.child = child
         try:
             child.send(Start(drive.run.claim, place))
             return self._listened(drive, child)
@@ -303,13 +310,14 @@ class Children:
         def answered(future: Future[bool]) -> None:
             try:
                 child.answer(Answer(future.result()))
-            except BaseException as error:  # noqa: BLE001 - the handler's to see
-                said = error if isinstance(error, Exception) else None
-                child.answer(Answer(held=False, error=said))
+            except StoreError as error:
+                child.answer(Answer(held=False, error=error))
+            except BaseException as error:  # noqa: BLE001 - may not be picklable
+                child.answer(Answer(held=False, error=StoreError(repr(error))))
 
         call = self._desk.checkpoint(key, state)
         try:
-            future = asyncio.run_coroutine_threadsafe(call, self._loop)  # type: ignore[arg-type]  # it is a coroutine
+            future = asyncio.run_coroutine_threadsafe(call, self._loop)
         except RuntimeError:  # the loop is closed
             child.answer(Answer(held=False))
         else:
@@ -333,6 +341,15 @@ class Children:
     def _retire(self, child: Process, *, at_once: bool = False) -> None:
         child.end(at_once=at_once)
         self._all.discard(child)
+
+
+def _context() -> ForkServerContext | SpawnContext:
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    # Our own modules alone: a user's may start threads, which no fork survives.
+    context.set_forkserver_preload(["rowlock._worker.child"])
+    return context
 
 
 def _is_ours(task: Task[..., Any]) -> bool:

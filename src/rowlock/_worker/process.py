@@ -40,9 +40,7 @@ class Gone(Exception):
 class Process:
     """A child process; one thread at a time speaks with it, any may kill it."""
 
-    def __init__(
-        self, context: ForkServerContext | SpawnContext, setup: Setup
-    ) -> None:
+    def __init__(self, context: ForkServerContext | SpawnContext, setup: Setup) -> None:
         self.jobs = 0
         self._ours, theirs = context.Pipe()
         self._woken, self._waker = context.Pipe(duplex=False)

@@ -134,11 +134,7 @@ class Worker:
         self.check()
         self._is_used = True
         self._build()
-        await self._handlers.warm()
-        await self._store.open()
-        await self._register()
-        self._renew.start()
-        self._announce()
+        await self._begin()
         try:
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(self._finish.loop())
@@ -170,6 +166,17 @@ class Worker:
             await self._renew.stop()
         await self._say_goodbye(abandoned)
         return abandoned
+
+    async def _begin(self) -> None:
+        await self._handlers.warm()
+        try:
+            await self._store.open()
+            await self._register()
+            self._renew.start()
+        except BaseException:
+            await self._handlers.end_children()
+            raise
+        self._announce()
 
     async def _register(self) -> None:
         await self._store.register(self._info(), self._task_infos())
