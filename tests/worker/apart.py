@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import ctypes
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -152,3 +153,28 @@ def steer(how: str) -> str:
             with contextlib.suppress(Exception):
                 raise Snooze(60)
     return how
+
+
+@app.task(executor="process")
+def multiply() -> int:
+    process = multiprocessing.get_context("fork").Process(target=os.getpid)
+    process.start()
+    process.join()
+    return process.exitcode or 0
+
+
+@app.task(executor="process")
+def stop_fork_server() -> str:
+    """Kill this process's parent, as systemd's SIGTERM to a whole service does."""
+    os.kill(os.getppid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.5)  # until both have come
+    return "unharmed"
+
+
+kept: list[bytes] = []
+
+
+@app.task(executor="process")
+def keep(mb: int) -> None:
+    kept.append(b"x" * (mb * 2**20))

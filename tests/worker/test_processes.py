@@ -15,7 +15,7 @@ import pytest
 
 from rowlock import App, ConfigError, InvalidTask, Status, Task, UsageError
 from rowlock.events import Event, SignalSwallowed
-from rowlock.testing import isolated
+from rowlock.testing import drain, isolated
 from tests.endings import ended, finished, reached
 from tests.eventually import eventually
 
@@ -43,6 +43,27 @@ def told_pids(tmp_path: Path) -> Callable[[], Awaitable[Told]]:
         return one, two
 
     return pids
+
+
+UNGUARDED = """\
+import asyncio
+
+from rowlock import App
+
+app = App()
+
+
+@app.task(executor="process")
+def greet() -> None: ...
+
+
+async def main() -> None:
+    async with app.worker():
+        await asyncio.Event().wait()
+
+
+asyncio.run(main())
+"""
 
 
 def is_gone(*pids: int) -> bool:
@@ -287,3 +308,55 @@ def _orphans(pid: int) -> list[str]:
             if int(fields[2]) == pid and fields[0] != "Z":
                 told.append(stat.parent.name)
     return told
+
+
+async def test_a_child_that_kept_much_is_replaced(app: App) -> None:
+    async with app.worker(concurrency=1):
+        small = [(await ended(app, await apart.eat.enqueue(1))).result for _ in "12"]
+        await ended(app, await apart.keep.enqueue(200))
+        after = (await ended(app, await apart.eat.enqueue(1))).result
+
+    assert small[0] == small[1] != after
+
+
+async def test_a_handler_may_start_processes_itself(app: App) -> None:
+    async with app.worker(concurrency=1):
+        job = await ended(app, await apart.multiply.enqueue())
+
+    assert (job.status, job.result) == (Status.SUCCEEDED, 0)
+
+
+async def test_a_sigterm_that_is_meant_for_the_worker_ends_no_handler(app: App) -> None:
+    async with app.worker(concurrency=1):
+        job = await ended(app, await apart.stop_fork_server.enqueue())
+        after = await ended(app, await apart.pid.enqueue())
+
+    assert (job.status, job.result, job.attempts) == (
+        Status.SUCCEEDED,
+        "unharmed",
+        1,
+    )
+    assert (after.status, after.attempts) == (Status.SUCCEEDED, 1)
+
+
+def test_a_script_without_its_guard_is_told_so_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "unguarded.py").write_text(UNGUARDED)
+
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "unguarded.py"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "ROWLOCK_DATABASE_URL": f"sqlite:///{tmp_path}/jobs.db"},
+    )
+
+    assert ran.returncode == 1
+    assert "if __name__ == '__main__'" in ran.stderr.splitlines()[-1]
+
+
+async def test_in_a_drain_it_runs_in_the_tests_own_process(app: App) -> None:
+    job_id = await apart.pid.enqueue()
+    await drain(app)
+
+    assert (await app.get(job_id)).result == os.getpid()
