@@ -26,9 +26,9 @@ from rowlock._options import (
     check_count,
     check_interval,
     check_lease,
-    check_name,
     check_names,
     check_timeout,
+    check_version,
 )
 from rowlock._pauses import Pauses
 from rowlock._payload import MAX_PAYLOAD
@@ -95,9 +95,7 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         )
         self.retention: Retention = check_retention(retention)
         self.max_payload: int = check_count(max_payload, "max_payload=")
-        self.version: str | None = (
-            None if version is None else check_name(version, "version=")
-        )
+        self.version: str | None = check_version(version)
         self.tasks: dict[str, Task[..., Any]] = {}
         self._replay_rules: dict[str, ReplayRule] = {}
         self._extensions = Extensions()
@@ -107,7 +105,8 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         self._access = Access(store, clock, self.tasks, self.max_payload)
         # What `rowlock.testing.inline` does with jobs that were enqueued.
         self._inline: Inline | None = None
-        self._door = Door(self._enqueue_jobs, self._enqueue_jobs_sync, self.max_payload)
+        enqueue, enqueue_sync = self._enqueue_jobs, self._enqueue_jobs_sync
+        self._door = Door(enqueue, enqueue_sync, self.max_payload, self._arounds)
 
     def __repr__(self) -> str:
         return f"<App {self.url}>"

@@ -22,6 +22,8 @@ SLOWEST, FASTEST = 1e-5, 1_000_000
 
 # What becomes at a shutdown of a handler that outlasts the wait.
 OnShutdown: TypeAlias = Literal["release", "keep"]
+Executor: TypeAlias = Literal["process"]
+"""What `executor=` takes: nothing else is to be chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,9 @@ class TaskOptions:
     backoff: BackoffRule
     dead_on: tuple[type[Exception], ...] = ()
     on_shutdown: OnShutdown = "release"
+    executor: Executor | None = None
+    max_jobs_per_child: int | None = None
+    max_memory_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,11 @@ def check_name(value: object, argument: str) -> str:
     return check_text(value, argument, longest=LONGEST_NAME)
 
 
+def check_version(value: object) -> str | None:
+    """Read the version of a user's code."""
+    return None if value is None else check_name(value, "version=")
+
+
 def check_names(values: object, argument: str) -> tuple[str, ...]:
     """Read the names of one or more queues."""
     # A text would be taken for the names of its letters, and none for every queue.
@@ -104,6 +114,30 @@ def check_on_shutdown(value: object, argument: str) -> OnShutdown:
         msg = f"{argument} is 'release' or 'keep', not {value!r}."
         raise UsageError(msg)
     return cast("OnShutdown", value)
+
+
+def check_executor(
+    executor: object, max_jobs_per_child: object, max_memory_mb: object
+) -> dict[str, Any]:
+    """Read where a task runs, and what bounds a child."""
+    if executor not in (None, "process"):
+        msg = (
+            f"executor= is 'process', for a child process, or left out; it was"
+            f" {executor!r}. A plain function runs in a thread anyhow."
+        )
+        raise UsageError(msg)
+    bounds = {"max_jobs_per_child": max_jobs_per_child, "max_memory_mb": max_memory_mb}
+    for name, value in bounds.items():
+        if value is None:
+            continue
+        if executor is None:
+            msg = (
+                f"{name}= bounds a child process, and this task runs in none: add"
+                " executor='process', or leave it out."
+            )
+            raise UsageError(msg)
+        check_count(value, f"{name}=")
+    return {"executor": executor, **bounds}
 
 
 def check_priority(value: object, argument: str) -> int:

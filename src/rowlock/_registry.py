@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rowlock._errors import TaskNotFound, UsageError
 from rowlock._options import (
+    Executor,
     OnShutdown,
     TaskOptions,
     check_count,
     check_errors,
+    check_executor,
     check_name,
     check_on_shutdown,
     check_priority,
@@ -21,10 +23,11 @@ from rowlock._options import (
     check_turn,
 )
 from rowlock._retry import BackoffLike, BackoffRule, to_backoff
-from rowlock._task import Door, Task, check_task, duplicate, name_of
+from rowlock._task import Door, Task, check_findable, check_task, duplicate, name_of
 
 if TYPE_CHECKING:
     from rowlock._dead_letters import ReplayRule
+    from rowlock._extensions import Around, Extensions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +42,7 @@ class Registry:
     tasks: dict[str, Task[..., Any]]
     _replay_rules: dict[str, ReplayRule]
     _door: Door
+    _extensions: Extensions
 
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
@@ -56,6 +60,9 @@ class Registry:
         backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
         dead_on: Iterable[type[Exception]] = (),
         on_shutdown: OnShutdown = "release",
+        executor: Executor | None = None,
+        max_jobs_per_child: int | None = None,
+        max_memory_mb: int | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(
@@ -71,6 +78,9 @@ class Registry:
         backoff: BackoffLike | Callable[[int], float | timedelta] | None = None,
         dead_on: Iterable[type[Exception]] = (),
         on_shutdown: OnShutdown = "release",
+        executor: Executor | None = None,
+        max_jobs_per_child: int | None = None,
+        max_memory_mb: int | None = None,
     ) -> Task[P, R] | Callable[[Callable[P, R]], Task[P, R]]:
         """
         Register a function, plain or async, as a task.
@@ -80,6 +90,11 @@ class Registry:
         a dead letter at once. A handler that outlasts the wait of a shutdown is told to
         stop, and its job given back; `on_shutdown="keep"` leaves it alone until the
         process ends. What is None is the app's own.
+
+        With `executor="process"` it runs in a child process, one job at a time, that
+        is killed where it doesn't stop. A child is replaced after `max_jobs_per_child`
+        jobs, and above half of `max_memory_mb`; a job that passes all of that is
+        killed, and has failed.
 
         Raises:
             DuplicateTask: another function has that name already.
@@ -104,11 +119,13 @@ class Registry:
             backoff=self.backoff if backoff is None else _rule(backoff),
             dead_on=check_errors(dead_on, "dead_on="),
             on_shutdown=check_on_shutdown(on_shutdown, "on_shutdown="),
+            **check_executor(executor, max_jobs_per_child, max_memory_mb),
         )
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             task_name = name_of(function) if name is None else name
             task = Task(function, self._door, task_name, options)
+            check_findable(task)
             if task.name in self.tasks:
                 raise duplicate(task, self.tasks[task.name])
             self.tasks[task.name] = task
@@ -160,6 +177,10 @@ class Registry:
             msg = f"The task {rule.task!r} is replayed by another probe already."
             raise UsageError(msg)
         self._replay_rules[rule.task] = rule
+
+    def _arounds(self) -> Sequence[Around]:
+        # A test exchanges the extensions.
+        return self._extensions.arounds
 
     def find_task(self, name: str) -> Task[..., Any]:
         """

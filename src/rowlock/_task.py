@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
 from typing import (
@@ -45,6 +46,9 @@ class Door(NamedTuple):
     ]
     enqueue_sync: Callable[[Sequence[NewJob], object | None, str], list[int | None]]
     max_payload: int
+    arounds: Callable[
+        [], Sequence[Callable[[Any], AbstractAsyncContextManager[object]]]
+    ]
 
 
 class KeyedTask(Generic[P, R]):
@@ -280,6 +284,18 @@ def name_of(function: object) -> str:
         msg = f"{function!r} has no name to be a task by: say @app.task(name=...)."
         raise InvalidTask(msg)
     return name
+
+
+def check_findable(task: Task[..., Any]) -> None:
+    """Refuse a task that no child process could find."""
+    qualname = task.function.__qualname__
+    if task.defaults.executor is not None and "<" in qualname:
+        msg = (
+            f"The task {task.name!r} can't run in a child process, which finds it by"
+            f" its module and name, and {qualname!r} is inside of a function: move it"
+            " to the module's level."
+        )
+        raise InvalidTask(msg)
 
 
 def duplicate(task: Task[..., Any], other: Task[..., Any]) -> DuplicateTask:

@@ -173,11 +173,13 @@ def _tree(error: BaseException | None) -> Iterator[BaseException]:
 def timed_out(run: Run) -> Outcome:
     """Judge an attempt that ran longer than its timeout."""
     timeout = timeout_of(run.claim, run.task)
-    record: dict[str, JSON] = {
-        "type": "TimeoutError",
-        "message": f"the attempt ran longer than its timeout of {timeout:g} s",
-        "traceback": None,
-    }
+    text = f"the attempt ran longer than its timeout of {timeout:g} s"
+    return ended_by(run, "TimeoutError", text)
+
+
+def ended_by(run: Run, kind: str, message: str) -> Outcome:
+    """Judge an attempt that was ended from outside, by what a record names `kind`."""
+    record: dict[str, JSON] = {"type": kind, "message": message, "traceback": None}
     return _outcome.failed(run.claim, record, backoff_of(run))
 
 

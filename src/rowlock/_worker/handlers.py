@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,14 @@ from rowlock import _attempt, _outcome
 from rowlock._events.worker import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
 from rowlock._worker.runs import Run, Runs
+from rowlock._worker.surround import surrounded
 from rowlock._worker.threads import Threads
 
 if TYPE_CHECKING:
-    from rowlock._attempt import Attempt, Desk
+    from rowlock._attempt import Desk
     from rowlock._cancelled import Reason
-    from rowlock._extensions import Around
     from rowlock._job import Claim, Outcome
+    from rowlock._worker.children import Children
     from rowlock._worker.finish import Finish
     from rowlock._worker.settings import Settings
 
@@ -31,17 +32,6 @@ if TYPE_CHECKING:
 # which isn't renewed after a timeout. The attempt has failed by then, and must not be
 # recovered as the loss of its worker.
 CANCEL_GRACE_SHARE = 0.4
-
-
-async def surrounded(
-    arounds: Sequence[Around], attempt: Attempt, call: Callable[[], Awaitable[object]]
-) -> object:
-    """Await a call inside what surrounds it, the first outermost."""
-    async with contextlib.AsyncExitStack() as stack:
-        for around in arounds:
-            await stack.enter_async_context(around(attempt))
-        return await call()
-    return None  # what the handler raised was swallowed
 
 
 class Handlers:
@@ -60,8 +50,35 @@ class Handlers:
             settings.lease_s * CANCEL_GRACE_SHARE,
         )
         self._threads = Threads()
+        # None: what would run in a child process runs here, as in tests.
+        self._children: Children | None = None
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
         self._kept: set[asyncio.Task[None]] = set()
+
+    async def warm(self) -> None:
+        """Have a child process, where a task runs in one; what keeps it is an error."""
+        tasks = self._settings.tasks.values()
+        if not any(task.defaults.executor for task in tasks):
+            return
+        # With it comes multiprocessing, which few workers need.
+        from rowlock._worker.children import Children  # noqa: PLC0415
+
+        self._children = Children(self._settings, self._desk, self._cancel_grace_s)
+        await self._aside(self._children.warm)
+
+    def kill_children(self) -> bool:
+        """Kill children that were told to stop; tell whether there were any."""
+        return self._children is not None and self._children.kill_told()
+
+    async def end_children(self) -> None:
+        """End every child process."""
+        if self._children is not None:
+            await self._aside(self._children.close)
+
+    async def _aside(self, function: Callable[[], None]) -> None:
+        _, error = await self._came_of(function)
+        if error is not None:
+            raise error
 
     def start(self, claim: Claim) -> None:
         """Start the handler of a claim; what can't be started has failed."""
@@ -76,11 +93,28 @@ class Handlers:
         self._runs.add(run)
         # One bad row, or no thread to be had, must not stop the rest.
         try:
-            self._begin(run, task.codec.decode(claim.payload))
+            if self._is_apart(run):
+                self._tell_started(run)
+                self._start_process(run)
+            else:
+                self._begin(run, task.codec.decode(claim.payload))
         except BaseException as error:  # noqa: BLE001 - an argument's own code
             self._end(run, execute.unstartable(run, error))
 
     def _begin(self, run: Run, arguments: Mapping[str, object]) -> None:
+        self._tell_started(run)
+        if timeout := execute.timeout_of(run.claim, run.task):
+            run.timer = asyncio.get_running_loop().call_later(
+                timeout, self._time_out, run
+            )
+        context = contextvars.copy_context()
+        context.run(_attempt.enter, run.attempt, run.made)
+        if run.task.is_async:
+            self._start_async(run, arguments, context)
+        else:
+            self._start_thread(run, arguments, context)
+
+    def _tell_started(self, run: Run) -> None:
         claim = run.claim
         waited = (claim.started_at - claim.run_at).total_seconds()
         self._extensions.emit(
@@ -92,22 +126,30 @@ class Handlers:
                 waited_s=max(waited, 0.0),
             )
         )
-        if timeout := execute.timeout_of(claim, run.task):
-            run.timer = asyncio.get_running_loop().call_later(
-                timeout, self._time_out, run
-            )
-        context = contextvars.copy_context()
-        context.run(_attempt.enter, run.attempt, run.made)
-        if run.task.is_async:
-            self._start_async(run, arguments, context)
-        else:
-            self._start_thread(run, arguments, context)
+
+    def _is_apart(self, run: Run) -> bool:
+        return self._children is not None and run.task.defaults.executor is not None
+
+    def _start_process(self, run: Run) -> None:
+        """Have a thread drive a child process, and keep its time."""
+        children, loop = self._children, asyncio.get_running_loop()
+        if children is None:
+            return
+
+        def end(outcome: Outcome) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._end, run, outcome)
+
+        self._threads.run(partial(children.drive, run, end))
 
     def stop(self, run: Run, reason: Reason) -> None:
         """Tell a handler to stop; an async one that doesn't is given up."""
         if run.ended_at is not None or run.is_told:
             return
         run.stop(reason)
+        if self._children is not None and self._is_apart(run):
+            self._children.stop(run)
+            return
         # A thread can only be asked, so its timeout goes on, and frees its place.
         if not run.task.is_async:
             return

@@ -35,6 +35,8 @@ WAIT_SHARE = 2 / 3
 CANCEL_SHARE = 0.9
 # At least so long, whatever is left of it: an outcome that isn't written runs again.
 LAST_WRITES_S = 1.0
+# How long the death of a child process that was killed may take.
+DEATH_S = 1.0
 
 
 class Shutdown:
@@ -84,6 +86,8 @@ class Shutdown:
         cancel_until = since + self._within_s * CANCEL_SHARE
         self._tell(running, cancel_until)
         await self._until_calm(cancel_until)
+        if self._handlers.kill_children():
+            await self._until_calm(time.monotonic() + DEATH_S)
         await self._write_last(fetching, until=since + self._within_s)
         return self._leave()
 

@@ -191,11 +191,8 @@ class Worker:
         self._ends_when_overrun = ends_when_overrun
         self._is_used = True
         self._build()
-        await self._store.open()
-        await self._presence.register()
-        self._watch.start([self._renew.turn, self._cancels.turn, self._watchdog.turn])
+        await self._begin()
         began = time.monotonic()
-        self._announce()
         abandoned = await self._serve(started)
         await self._presence.end()
         ended = time.monotonic()
@@ -232,10 +229,24 @@ class Worker:
                 self._handlers.stop(run, "shutdown")
             raise
         finally:
+            await self._handlers.end_children()
             self._handlers.close()
             self._replay.close()
             await self._watch.stop()
         return abandoned
+
+    async def _begin(self) -> None:
+        await self._handlers.warm()
+        try:
+            await self._store.open()
+            await self._presence.register()
+            self._watch.start(
+                [self._renew.turn, self._cancels.turn, self._watchdog.turn]
+            )
+        except BaseException:
+            await self._handlers.end_children()
+            raise
+        self._announce()
 
     def _keeping(self) -> list[Coroutine[None, None, None]]:
         """Give what goes on until the last outcome is written."""
@@ -261,6 +272,12 @@ class Worker:
         if not self._settings.tasks:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
+        apart = [t for t in self._settings.tasks.values() if t.defaults.executor]
+        if apart:
+            # With it comes multiprocessing, which few workers need.
+            from rowlock._worker.children import check  # noqa: PLC0415
+
+            check(apart)
 
     def _check_unused(self) -> None:
         if self._is_used:

@@ -91,6 +91,8 @@ def _traces(formatter: logging.Formatter, record: logging.LogRecord) -> list[str
     traces = []
     if record.exc_info:
         traces.append(formatter.formatException(record.exc_info))
+    elif record.exc_text:  # what a child process has sent has no traceback but in words
+        traces.append(record.exc_text)
     if record.stack_info:
         traces.append(formatter.formatStack(record.stack_info))
     return traces
