@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from rowlock._errors import StoreError, StoreUnavailable
 from rowlock._events import worker_logger
+from rowlock._loops import new_loop
 
 if TYPE_CHECKING:
     from rowlock._store import Renewal
@@ -90,7 +91,7 @@ class Renew:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner() as runner:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.get_loop()  # before the coroutine that would be left behind
                 runner.run(self._serve())
         except Exception as error:  # noqa: BLE001 - logged, or told to who starts it

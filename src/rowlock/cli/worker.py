@@ -109,6 +109,8 @@ def worker(
     """
     import asyncio
 
+    from rowlock._loops import new_loop
+
     if app is not None and named_app is not None and app != named_app:
         msg = f"Two apps are named, {app} and {named_app}: a worker runs one."
         raise UsageError(msg)
@@ -124,7 +126,8 @@ def worker(
     # What is imported by now stays to the end. Looked at again by each collection, it
     # costs a tenth of a short job.
     gc.freeze()
-    return asyncio.run(_run(found, made))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(found, made))
 
 
 async def _run(app: App, worker: Worker) -> int:
