@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from rowlock._errors import StoreUnavailable, UsageError
+from rowlock._loops import new_loop
 
 T = TypeVar("T")
 
@@ -87,7 +88,7 @@ class Portal:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            loop = asyncio.new_event_loop()
+            loop = new_loop()
             thread = threading.Thread(
                 target=_serve, args=(loop,), name="rowlock-sync", daemon=True
             )

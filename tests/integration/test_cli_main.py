@@ -14,6 +14,7 @@ import pytest
 
 import rowlock
 from rowlock import (
+    App,
     ConfigError,
     JobNotFound,
     PayloadError,
@@ -197,10 +198,62 @@ def test_the_exit_code_tells_the_kind_of_error(error: Exception, code: int) -> N
     assert "\n" not in sentence(error)
 
 
-def test_b140_the_command_line_runs_with_warnings_as_errors() -> None:
-    program = [sys.executable, "-W", "error", "-m", "rowlock", "jobs", "--help"]
+EVERY_COMMAND = """
+import click, sys
+from rowlock.cli.main import main
+def walk(command, path):
+    main([*path, "--help"], standalone_mode=False, prog_name="rowlock")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            walk(command.get_command(context, name), [*path, name])
+walk(main, [])
+"""
+IN_A_THREAD = """
+import sys, threading
+from rowlock import App
+app = App(f"sqlite:///{sys.argv[1]}/jobs.db")
+@app.task
+def greet() -> None: ...
+done = []
+def call() -> None:
+    done.append(greet.enqueue_sync())
+    done.append(len(app.list_sync().jobs))
+    app.close_sync()
+thread = threading.Thread(target=call)
+thread.start()
+thread.join()
+assert done == [1, 1], done
+"""
 
-    subprocess.run(program, check=True, capture_output=True)
+
+@pytest.mark.parametrize("program", [EVERY_COMMAND, IN_A_THREAD], ids=["cli", "thread"])
+def test_b140_all_commands_and_calls_run_with_warnings_as_errors(
+    program: str, tmp_path: Path
+) -> None:
+    """On each Python that the suite is run on."""
+    command = [sys.executable, "-W", "error", "-c", program, str(tmp_path)]
+
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["jobs", "list"], ["stats"], ["check"]])
+def test_b140_a_command_that_reads_runs_with_warnings_as_errors(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    with App(url):
+        pass
+    program = [sys.executable, "-W", "error", "-m", "rowlock", *arguments]
+
+    done = subprocess.run(
+        [*program, "--database", url], check=False, capture_output=True, text=True
+    )
+
+    assert "Warning" not in done.stderr
+    assert done.returncode in {0, 1, 2}, done.stderr
 
 
 def test_an_error_is_red_where_colours_are_asked_for() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import decimal
 import multiprocessing
 import os
 import queue
@@ -229,6 +230,8 @@ class Child:
             return execute.unstartable(run, error), ()
         context = contextvars.copy_context()
         context.run(_attempt.enter, run.attempt, run.made)
+        # A copied context refers to the same objects, and this one is changed in place.
+        context.run(decimal.setcontext, decimal.getcontext().copy())
         arounds = task._door.arounds()  # noqa: SLF001 - the app's, which has no name here
         if task.is_async or arounds:
             outcome = self._on_loop(run, arguments, context)

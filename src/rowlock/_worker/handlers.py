@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import decimal
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -109,6 +110,8 @@ class Handlers:
             )
         context = contextvars.copy_context()
         context.run(_attempt.enter, run.attempt, run.made)
+        # A copied context refers to the same objects, and this one is changed in place.
+        context.run(decimal.setcontext, decimal.getcontext().copy())
         if run.task.is_async:
             self._start_async(run, arguments, context)
         else:

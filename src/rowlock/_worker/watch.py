@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from rowlock._errors import StoreUnavailable
 from rowlock._events import worker_logger
+from rowlock._loops import new_loop
 
 Turn: TypeAlias = Callable[[], Awaitable[float]]
 """Does something once, and tells after how many seconds to do it again."""
@@ -89,7 +90,7 @@ class Watch:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner() as runner:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.get_loop()  # before the coroutine that would be left behind
                 runner.run(self._serve())
         except Exception as error:  # noqa: BLE001 - logged, or told to who starts it

@@ -280,7 +280,9 @@ class Worker:
             check(apart)
 
     def _check_unused(self) -> None:
-        if self._is_used:
+        begun = self._running
+        # Its own task, which is to begin, checks too.
+        if self._is_used or (begun and begun is not asyncio.current_task()):
             msg = "A worker works once: make another with app.worker()."
             raise UsageError(msg)
 

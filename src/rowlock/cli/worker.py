@@ -147,6 +147,8 @@ def worker(
     """
     import asyncio
 
+    from rowlock._loops import new_loop
+
     if app is not None and named_app is not None and app != named_app:
         msg = f"Two apps are named, {app} and {named_app}: a worker runs one."
         raise UsageError(msg)
@@ -165,8 +167,11 @@ def worker(
     # What is imported by now stays to the end. Looked at again by each collection, it
     # costs a tenth of a short job.
     gc.freeze()
-    with serving_health(health, made.health):
-        return asyncio.run(_run(found, made, shutdown_timeout.total_seconds()))
+    with (
+        serving_health(health, made.health),
+        asyncio.Runner(loop_factory=new_loop) as runner,
+    ):
+        return runner.run(_run(found, made, shutdown_timeout.total_seconds()))
 
 
 async def _run(app: App, worker: Worker, shutdown_s: float) -> int:

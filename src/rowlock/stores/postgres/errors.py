@@ -196,6 +196,12 @@ def partly(error: StoreError) -> OutcomeUnknown:
 def translate_connecting(error: pg.Error, shown: str) -> RowlockError:
     """Say why no connection could be made."""
     text = str(error)
+    if isinstance(error, pg.InterfaceError) and "ProactorEventLoop" in text:
+        return ConfigError(
+            f"The database {shown} can't be reached from a ProactorEventLoop, the"
+            " default on Windows: run the program with"
+            " asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)."
+        )
     if isinstance(error, pg.InterfaceError):
         return ConfigError(f"The database {shown} can't be reached from here: {text}")
     for part, what in _WRONG.items():

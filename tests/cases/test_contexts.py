@@ -1,0 +1,213 @@
+"""Cases of the kind *context variables*: whose values a handler sees."""
+
+from __future__ import annotations
+
+import asyncio
+import decimal
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from contextvars import ContextVar, copy_context
+
+import pytest
+
+from rowlock import App, Attempt, Status, current_attempt
+from rowlock.events import AttemptFilter
+from tests.endings import ended, finished, known
+
+SET_BY_APP: ContextVar[str] = ContextVar("set_by_app", default="-")
+SET_BY_JOB: ContextVar[str] = ContextVar("set_by_job", default="-")
+ON_THREAD = threading.local()
+
+logger = logging.getLogger("shop.contexts")
+
+
+class Kept(logging.Handler):
+    """Keeps what a record says of its attempt, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addFilter(AttemptFilter())
+        self.told: list[tuple[object, ...]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        names = ("job_id", "task", "queue", "attempt")
+        fields = tuple(getattr(record, name, None) for name in names)
+        self.told.append((record.getMessage(), *fields))
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    """What was logged."""
+    handler = Kept()
+    logger.addHandler(handler)
+    level, logger.level = logger.level, logging.INFO
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def surround(app: App) -> None:
+    """Set a variable about each attempt, as tracing does."""
+
+    @app.around
+    @asynccontextmanager
+    async def trace(attempt: Attempt) -> AsyncIterator[None]:
+        SET_BY_APP.set(f"trace-{attempt.job_id}")
+        yield
+
+
+def look(where: str) -> tuple[str, str]:
+    """Log, and tell what is seen from here."""
+    job_id = current_attempt().job_id
+    logger.info("%s of %d", where, job_id)
+    return SET_BY_APP.get(), SET_BY_JOB.get()
+
+
+@pytest.mark.parametrize("is_surrounded", [True, False], ids=["surrounded", "bare"])
+async def test_b78_100_jobs_at_once_see_their_own_context_and_nobody_elses(
+    app: App, kept: Kept, *, is_surrounded: bool
+) -> None:
+    if is_surrounded:
+        surround(app)
+    seen: dict[int, set[tuple[str, str]]] = {}
+    together = threading.Barrier(50)
+    waiting = asyncio.Semaphore(0)
+
+    def note(number: int, *found: tuple[str, str]) -> None:
+        assert current_attempt().job_id not in seen
+        seen[current_attempt().job_id] = set(found)
+        assert {own for _, own in found} == {f"job-{number}"}
+
+    @app.task(queue="plain")
+    def plain(number: int) -> None:
+        SET_BY_JOB.set(f"job-{number}")
+        together.wait(30)
+        with ThreadPoolExecutor(1) as pool:
+            inner = pool.submit(copy_context().run, look, "pool").result()
+        thread = threading.Thread(target=copy_context().run, args=(look, "thread"))
+        thread.start()
+        thread.join()
+        note(number, look("handler"), inner)
+
+    @app.task(queue="async")
+    async def on_loop(number: int) -> None:
+        SET_BY_JOB.set(f"job-{number}")
+        if number == 49:
+            for _ in range(50):
+                waiting.release()
+        await waiting.acquire()
+
+        async def inner() -> tuple[str, str]:
+            await asyncio.sleep(0)
+            return look("task")
+
+        found = [
+            await asyncio.create_task(inner()),
+            await asyncio.to_thread(look, "to"),
+        ]
+        loop, context = asyncio.get_running_loop(), copy_context()
+        found.append(await loop.run_in_executor(None, context.run, look, "executor"))
+        note(number, look("handler"), *found)
+
+    jobs = [task.job(number=n) for n in range(50) for task in (plain, on_loop)]
+    async with app.worker(concurrency=100):
+        ids = [known(job_id) for job_id in await app.enqueue_many(jobs)]
+        ended_jobs = await finished(app, ids)
+
+    assert {job.status for job in ended_jobs} == {Status.SUCCEEDED}, ended_jobs
+    for job_id, found in seen.items():
+        expected = f"trace-{job_id}" if is_surrounded else "-"
+        assert {own for own, _ in found} == {expected}
+    assert sorted(seen) == sorted(ids)
+    # Three records of a plain one, four of the other.
+    assert len(kept.told) == 50 * 3 + 50 * 4
+    by_id = {job.id: job for job in ended_jobs}
+    for text, job_id, task, queue, attempt in kept.told:
+        assert text.endswith(f" of {job_id}")
+        job = by_id[int(str(job_id))]
+        assert (task, queue, attempt) == (job.task, job.queue, 1)
+
+
+HOWS = ["returns", "raises", "times out", "is cancelled"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+async def test_b79_a_job_finds_no_context_of_the_one_before_it(
+    app: App, how: str, *, is_async: bool
+) -> None:
+    """
+    Contexts are copied for each attempt. A thread is used again, and what is local to
+    it stays, as in any pool: databases' drivers keep their connections there.
+    """
+    threads: list[int] = []
+    let_go = threading.Event()
+    found: list[tuple[object, ...]] = []
+
+    def change() -> None:
+        SET_BY_JOB.set("of the first")
+        decimal.getcontext().prec = 3
+        threads.append(threading.get_ident())
+
+    def read() -> None:
+        found.append((SET_BY_JOB.get(), decimal.getcontext().prec))
+        threads.append(threading.get_ident())
+
+    def first() -> None:
+        change()
+        if how == "raises":
+            raise ValueError
+        if how != "returns":
+            current_attempt().cancelled.wait(30)
+        let_go.set()
+
+    async def first_async() -> None:
+        change()
+        if how == "raises":
+            raise ValueError
+        if how != "returns":
+            await asyncio.Event().wait()
+
+    async def second_async() -> None:
+        read()
+
+    timeout = 0.1 if how == "times out" else 30
+    one = app.task(name="one", max_attempts=1, timeout=timeout)(
+        first_async if is_async else first
+    )
+    two = app.task(name="two")(second_async if is_async else read)
+    async with app.worker(concurrency=1, lease=1):
+        job_id = known(await one.enqueue())
+        if how == "is cancelled":
+            while not threads:  # noqa: ASYNC110 - a thread tells no loop
+                await asyncio.sleep(0.01)  # of what it does
+            await app.cancel(job_id)
+        await ended(app, job_id)
+        if not is_async and how != "raises":
+            await asyncio.to_thread(let_go.wait, 10)
+            await asyncio.sleep(0.05)  # until the thread is idle again
+        assert (await ended(app, await two.enqueue())).status is Status.SUCCEEDED
+
+    assert found == [("-", decimal.DefaultContext.prec)]
+    assert SET_BY_JOB.get() == "-"
+    # The case is about one that is used again.
+    assert len(set(threads)) == 1
+
+
+async def test_b79_what_a_thread_keeps_for_itself_stays_with_it(app: App) -> None:
+    """What the page on handlers says: clear it, or don't use it."""
+    found: list[object] = []
+
+    @app.task
+    def work() -> None:
+        found.append(getattr(ON_THREAD, "value", None))
+        ON_THREAD.value = "kept"
+
+    async with app.worker(concurrency=1):
+        for _ in range(2):
+            await ended(app, await work.enqueue())
+
+    assert found == [None, "kept"]
