@@ -70,8 +70,8 @@ def test_what_is_public_is_listed() -> None:
         and name not in ("annotations", "TYPE_CHECKING")
     }
 
-    # It is loaded where it is named.
-    assert public | {"Worker"} == set(rowlock.__all__)
+    # These are loaded where they are named.
+    assert public | {"Health", "Worker"} == set(rowlock.__all__)
 
 
 def test_the_list_is_sorted_and_names_each_once() -> None:

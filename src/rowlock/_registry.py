@@ -125,13 +125,16 @@ class Registry:
         def register(function: Callable[P, R]) -> Task[P, R]:
             task_name = name_of(function) if name is None else name
             task = Task(function, self._door, task_name, options)
-            check_findable(task)
-            if task.name in self.tasks:
-                raise duplicate(task, self.tasks[task.name])
-            self.tasks[task.name] = task
+            self._add(task)
             return task
 
         return register if function is None else register(function)
+
+    def _add(self, task: Task[..., Any]) -> None:
+        check_findable(task)
+        if task.name in self.tasks:
+            raise duplicate(task, self.tasks[task.name])
+        self.tasks[task.name] = task
 
     def replay_when(
         self,

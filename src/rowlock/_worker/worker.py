@@ -289,7 +289,6 @@ class Worker:
     def _build(self) -> None:
         settings = self._settings
         self._outage = Outage(settings)
-        self._watch = Watch()
         self._runs = Runs(
             on_room=self._on_room,
             on_stuck=self._on_stuck,
@@ -299,17 +298,7 @@ class Worker:
         self._save = Save(settings, self._outage)
         self._finish = Finish(settings, self._runs, self._outage, self._save)
         self._handlers = Handlers(settings, self._runs, self._finish, self._save)
-        self._renew = Renew(
-            settings,
-            self._runs,
-            self._watch,
-            on_renewal=self._on_renewal,
-            on_error=self._outage.began,
-        )
-        self._cancels = Cancels(
-            settings, self._runs, self._watch, on_cancels=self._on_cancels
-        )
-        self._watchdog = Watchdog(settings, self._runs, self._watch)
+        self._build_watch()
         self._fetch = Fetch(
             settings,
             self._runs,
@@ -329,6 +318,21 @@ class Worker:
         )
         self._upkeep = Upkeep(settings, self._outage)
         self._replay = Replay(settings, self._outage)
+
+    def _build_watch(self) -> None:
+        settings = self._settings
+        self._watch = Watch()
+        self._renew = Renew(
+            settings,
+            self._runs,
+            self._watch,
+            on_renewal=self._on_renewal,
+            on_error=self._outage.began,
+        )
+        self._cancels = Cancels(
+            settings, self._runs, self._watch, on_cancels=self._on_cancels
+        )
+        self._watchdog = Watchdog(settings, self._runs, self._watch)
 
     def _on_room(self) -> None:
         self._fetch.on_room()

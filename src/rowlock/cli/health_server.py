@@ -62,8 +62,7 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
         sys_version = ""
 
         def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            status, told = answer(path, health)
+            status, told = answer(self.path.partition("?")[0], health)
             body = json.dumps(told).encode() + b"\n"
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -149,11 +149,8 @@ def worker(
 
     from rowlock._loops import new_loop
 
-    if app is not None and named_app is not None and app != named_app:
-        msg = f"Two apps are named, {app} and {named_app}: a worker runs one."
-        raise UsageError(msg)
     logs.set_up(log_level, log_format)
-    found = find_app(app or named_app)
+    found = find_app(_one_of(app, named_app))
     refuse_memory(found)
     made = found.worker(
         concurrency=concurrency,
@@ -172,6 +169,13 @@ def worker(
         asyncio.Runner(loop_factory=new_loop) as runner,
     ):
         return runner.run(_run(found, made, shutdown_timeout.total_seconds()))
+
+
+def _one_of(app: str | None, named_app: str | None) -> str | None:
+    if app is not None and named_app is not None and app != named_app:
+        msg = f"Two apps are named, {app} and {named_app}: a worker runs one."
+        raise UsageError(msg)
+    return app or named_app
 
 
 async def _run(app: App, worker: Worker, shutdown_s: float) -> int:
