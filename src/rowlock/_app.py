@@ -143,9 +143,9 @@ class App(Registry, Reading, Operations, Pauses):
         `around` is called with the attempt, and what it gives is entered before the
         handler starts and left when it has ended, the first added outermost, on the
         worker's loop, also for a plain function, or in its child process; context
-        variables that it sets are seen by the handler. What it raises fails the attempt as if the handler had, and
-        the handler's own exceptions pass through it, so it may replace one, or swallow
-        one: then the attempt has succeeded, with no result.
+        variables that it sets are seen by the handler. What it raises fails the attempt
+        as if the handler had, and the handler's own exceptions pass through it, so it
+        may replace one, or swallow one: then the attempt has succeeded, with no result.
 
             >>> import asyncio, contextlib
             >>> app = App("sqlite://")
