@@ -95,7 +95,6 @@ async def test_b74_running_jobs_without_a_timeout_hide_none_that_is_lost(
     new = NewJob(task="t", queue="q", payload="{}", max_attempts=9, timeout=0)
     demand = Demand(total=500, tasks=frozenset({"t"}))
 
-
     # The lost one in the middle of them, in whatever order they are looked at.
     for _ in range(2):
         await store.enqueue([new] * (MANY // 2))
