@@ -67,65 +67,77 @@ def look(where: str) -> tuple[str, str]:
     return SET_BY_APP.get(), SET_BY_JOB.get()
 
 
+class Looking:
+    """Tasks of 50 jobs each, all at once, that look from wherever a handler can."""
+
+    def __init__(self, app: App) -> None:
+        self.seen: dict[int, set[tuple[str, str]]] = {}
+        self._together = threading.Barrier(50)
+        self._waiting = asyncio.Semaphore(0)
+        self.plain = app.task(queue="plain", name="plain")(self.looks())
+        self.on_loop = app.task(queue="async", name="on_loop")(self.looks_async())
+
+    def _note(self, number: int, *found: tuple[str, str]) -> None:
+        self.seen[current_attempt().job_id] = set(found)
+        assert {own for _, own in found} == {f"job-{number}"}
+
+    def looks(self) -> Callable[[int], None]:
+        def plain(number: int) -> None:
+            SET_BY_JOB.set(f"job-{number}")
+            self._together.wait(30)
+            with ThreadPoolExecutor(1) as pool:
+                inner = pool.submit(copy_context().run, look, "pool").result()
+            thread = threading.Thread(target=copy_context().run, args=(look, "thread"))
+            thread.start()
+            thread.join()
+            self._note(number, look("handler"), inner)
+
+        return plain
+
+    def looks_async(self) -> Callable[[int], Awaitable[None]]:
+        async def inner() -> tuple[str, str]:
+            await asyncio.sleep(0)
+            return look("task")
+
+        async def on_loop(number: int) -> None:
+            SET_BY_JOB.set(f"job-{number}")
+            if number == 49:
+                for _ in range(50):
+                    self._waiting.release()
+            await self._waiting.acquire()
+            loop, context = asyncio.get_running_loop(), copy_context()
+            self._note(
+                number,
+                look("handler"),
+                await asyncio.create_task(inner()),
+                await asyncio.to_thread(look, "thread"),
+                await loop.run_in_executor(None, context.run, look, "executor"),
+            )
+
+        return on_loop
+
+
 @pytest.mark.parametrize("is_surrounded", [True, False], ids=["surrounded", "bare"])
 async def test_b78_100_jobs_at_once_see_their_own_context_and_nobody_elses(
     app: App, kept: Kept, *, is_surrounded: bool
 ) -> None:
     if is_surrounded:
         surround(app)
-    seen: dict[int, set[tuple[str, str]]] = {}
-    together = threading.Barrier(50)
-    waiting = asyncio.Semaphore(0)
-
-    def note(number: int, *found: tuple[str, str]) -> None:
-        assert current_attempt().job_id not in seen
-        seen[current_attempt().job_id] = set(found)
-        assert {own for _, own in found} == {f"job-{number}"}
-
-    @app.task(queue="plain")
-    def plain(number: int) -> None:
-        SET_BY_JOB.set(f"job-{number}")
-        together.wait(30)
-        with ThreadPoolExecutor(1) as pool:
-            inner = pool.submit(copy_context().run, look, "pool").result()
-        thread = threading.Thread(target=copy_context().run, args=(look, "thread"))
-        thread.start()
-        thread.join()
-        note(number, look("handler"), inner)
-
-    @app.task(queue="async")
-    async def on_loop(number: int) -> None:
-        SET_BY_JOB.set(f"job-{number}")
-        if number == 49:
-            for _ in range(50):
-                waiting.release()
-        await waiting.acquire()
-
-        async def inner() -> tuple[str, str]:
-            await asyncio.sleep(0)
-            return look("task")
-
-        found = [
-            await asyncio.create_task(inner()),
-            await asyncio.to_thread(look, "to"),
-        ]
-        loop, context = asyncio.get_running_loop(), copy_context()
-        found.append(await loop.run_in_executor(None, context.run, look, "executor"))
-        note(number, look("handler"), *found)
-
-    jobs = [task.job(number=n) for n in range(50) for task in (plain, on_loop)]
+    tasks = Looking(app)
+    pair = (tasks.plain, tasks.on_loop)
+    made = [each.job(number=n) for n in range(50) for each in pair]
     async with app.worker(concurrency=100):
-        ids = [known(job_id) for job_id in await app.enqueue_many(jobs)]
-        ended_jobs = await finished(app, ids)
+        ids = [known(job_id) for job_id in await app.enqueue_many(made)]
+        jobs = await finished(app, ids)
 
-    assert {job.status for job in ended_jobs} == {Status.SUCCEEDED}, ended_jobs
-    for job_id, found in seen.items():
+    assert {job.status for job in jobs} == {Status.SUCCEEDED}
+    assert sorted(tasks.seen) == sorted(ids)
+    for job_id, found in tasks.seen.items():
         expected = f"trace-{job_id}" if is_surrounded else "-"
-        assert {own for own, _ in found} == {expected}
-    assert sorted(seen) == sorted(ids)
+        assert {by_app for by_app, _ in found} == {expected}
     # Three records of a plain one, four of the other.
     assert len(kept.told) == 50 * 3 + 50 * 4
-    by_id = {job.id: job for job in ended_jobs}
+    by_id = {job.id: job for job in jobs}
     for text, fields in kept.told:
         job = by_id[int(text.rpartition(" of ")[2])]
         named = {"job_id": job.id, "task": job.task, "queue": job.queue}
