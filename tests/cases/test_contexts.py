@@ -13,7 +13,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from rowlock import App, Attempt, Status, current_attempt
+from rowlock import App, Attempt, Status, Task, current_attempt
 from rowlock.events import AttemptFilter
 from tests.endings import ended, finished, known
 from tests.eventually import eventually
@@ -74,8 +74,12 @@ class Looking:
         self.seen: dict[int, set[tuple[str, str]]] = {}
         self._together = threading.Barrier(50)
         self._waiting = asyncio.Semaphore(0)
-        self.plain = app.task(queue="plain", name="plain")(self.looks())
-        self.on_loop = app.task(queue="async", name="on_loop")(self.looks_async())
+        self.plain: Task[..., object] = app.task(queue="plain", name="plain")(
+            self.looks()
+        )
+        self.on_loop: Task[..., object] = app.task(queue="async", name="on_loop")(
+            self.looks_async()
+        )
 
     def _note(self, number: int, *found: tuple[str, str]) -> None:
         self.seen[current_attempt().job_id] = set(found)
