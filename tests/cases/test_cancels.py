@@ -13,8 +13,8 @@ from rowlock import App, Status, Task, Unrecoverable, current_attempt
 from rowlock._job import Outcome
 from rowlock._store import Claimed, Settled
 from tests.endings import ended, known, reached, rested
-from tests.programs import killed_by_cancel
 from tests.journal import Journal
+from tests.programs import killed_by_cancel
 from tests.workers import LEASE_S, RECOVERED_S, Workers
 
 STAGES = ["pending", "waiting for a retry", "claimed", "running", "finishing"]
@@ -61,7 +61,7 @@ class Work:
             if does == "raises":
                 raise ValueError
             if does == "gives up":
-                raise Unrecoverable("x")
+                raise Unrecoverable
             while does in {"ignores", "times out"} and not self.is_over.is_set():
                 try:
                     await self.is_over.wait()
@@ -75,7 +75,7 @@ class Work:
 
 @pytest.mark.parametrize("does", DOINGS)
 @pytest.mark.parametrize("stage", STAGES)
-async def test_b72_a_cancel_ends_the_job_whenever_it_comes_and_whatever_the_handler_does(
+async def test_b72_a_cancel_ends_the_job_whenever_it_comes_whatever_the_handler_does(
     app: App, stage: str, does: str
 ) -> None:
     work = Work(app, does=does)

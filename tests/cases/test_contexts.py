@@ -6,16 +6,17 @@ import asyncio
 import decimal
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar, copy_context
 
 import pytest
 
-from rowlock import App, Attempt, Status, current_attempt
+from rowlock import App, Attempt, Status, Task, current_attempt
 from rowlock.events import AttemptFilter
 from tests.endings import ended, finished, known
+from tests.eventually import eventually
 
 SET_BY_APP: ContextVar[str] = ContextVar("set_by_app", default="-")
 SET_BY_JOB: ContextVar[str] = ContextVar("set_by_job", default="-")
@@ -30,12 +31,12 @@ class Kept(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.addFilter(AttemptFilter())
-        self.told: list[tuple[object, ...]] = []
+        self.told: list[tuple[str, Mapping[str, object]]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         names = ("job_id", "task", "queue", "attempt")
-        fields = tuple(getattr(record, name, None) for name in names)
-        self.told.append((record.getMessage(), *fields))
+        fields = {name: getattr(record, name, None) for name in names}
+        self.told.append((record.getMessage(), fields))
 
 
 @pytest.fixture
@@ -66,12 +67,67 @@ def look(where: str) -> tuple[str, str]:
     return SET_BY_APP.get(), SET_BY_JOB.get()
 
 
+class Looking:
+    """Tasks of 50 jobs each, all at once, that look from wherever a handler can."""
+
+    def __init__(self, app: App) -> None:
+        self.seen: dict[int, set[tuple[str, str]]] = {}
+        self._together = threading.Barrier(50)
+        self._waiting = asyncio.Semaphore(0)
+        self.plain: Task[..., object] = app.task(queue="plain", name="plain")(
+            self.looks()
+        )
+        self.on_loop: Task[..., object] = app.task(queue="async", name="on_loop")(
+            self.looks_async()
+        )
+
+    def _note(self, number: int, *found: tuple[str, str]) -> None:
+        self.seen[current_attempt().job_id] = set(found)
+        assert {own for _, own in found} == {f"job-{number}"}
+
+    def looks(self) -> Callable[[int], None]:
+        def plain(number: int) -> None:
+            SET_BY_JOB.set(f"job-{number}")
+            self._together.wait(30)
+            with ThreadPoolExecutor(1) as pool:
+                inner = pool.submit(copy_context().run, look, "pool").result()
+            thread = threading.Thread(target=copy_context().run, args=(look, "thread"))
+            thread.start()
+            thread.join()
+            self._note(number, look("handler"), inner)
+
+        return plain
+
+    def looks_async(self) -> Callable[[int], Awaitable[None]]:
+        async def inner() -> tuple[str, str]:
+            await asyncio.sleep(0)
+            return look("task")
+
+        async def on_loop(number: int) -> None:
+            SET_BY_JOB.set(f"job-{number}")
+            if number == 49:
+                for _ in range(50):
+                    self._waiting.release()
+            await self._waiting.acquire()
+            loop, context = asyncio.get_running_loop(), copy_context()
+            self._note(
+                number,
+                look("handler"),
+                await asyncio.create_task(inner()),
+                await asyncio.to_thread(look, "thread"),
+                await loop.run_in_executor(None, context.run, look, "executor"),
+            )
+
+        return on_loop
+
+
 @pytest.mark.parametrize("is_surrounded", [True, False], ids=["surrounded", "bare"])
 async def test_b78_100_jobs_at_once_see_their_own_context_and_nobody_elses(
     app: App, kept: Kept, *, is_surrounded: bool
 ) -> None:
     if is_surrounded:
         surround(app)
+<<<<<<< HEAD
     seen: dict[int, set[tuple[str, str]]] = {}
     together = threading.Barrier(50)
     waiting = asyncio.Semaphore(0)
@@ -113,25 +169,78 @@ async def test_b78_100_jobs_at_once_see_their_own_context_and_nobody_elses(
         note(number, look("handler"), *found)
 
     jobs = [task.job(number=n) for n in range(50) for task in (plain, on_loop)]
+=======
+    tasks = Looking(app)
+    pair = (tasks.plain, tasks.on_loop)
+    made = [each.job(number=n) for n in range(50) for each in pair]
+>>>>>>> hostile
     async with app.worker(concurrency=100):
-        ids = [known(job_id) for job_id in await app.enqueue_many(jobs)]
-        ended_jobs = await finished(app, ids)
+        ids = [known(job_id) for job_id in await app.enqueue_many(made)]
+        jobs = await finished(app, ids)
 
-    assert {job.status for job in ended_jobs} == {Status.SUCCEEDED}, ended_jobs
-    for job_id, found in seen.items():
+    assert {job.status for job in jobs} == {Status.SUCCEEDED}
+    assert sorted(tasks.seen) == sorted(ids)
+    for job_id, found in tasks.seen.items():
         expected = f"trace-{job_id}" if is_surrounded else "-"
-        assert {own for own, _ in found} == {expected}
-    assert sorted(seen) == sorted(ids)
+        assert {by_app for by_app, _ in found} == {expected}
     # Three records of a plain one, four of the other.
     assert len(kept.told) == 50 * 3 + 50 * 4
-    by_id = {job.id: job for job in ended_jobs}
-    for text, job_id, task, queue, attempt in kept.told:
-        assert text.endswith(f" of {job_id}")
-        job = by_id[int(str(job_id))]
-        assert (task, queue, attempt) == (job.task, job.queue, 1)
+    by_id = {job.id: job for job in jobs}
+    for text, fields in kept.told:
+        job = by_id[int(text.rpartition(" of ")[2])]
+        named = {"job_id": job.id, "task": job.task, "queue": job.queue}
+        assert fields == {**named, "attempt": 1}
 
 
 HOWS = ["returns", "raises", "times out", "is cancelled"]
+
+
+class Changing:
+    """A task that changes what it finds and ends as it is told, and one that looks."""
+
+    def __init__(self, app: App, how: str, *, is_async: bool) -> None:
+        self.threads: list[int] = []
+        self.found: list[tuple[object, ...]] = []
+        self.has_left = threading.Event()
+        self._how = how
+        timeout = 0.1 if how == "times out" else 30
+        add = app.task(name="change", max_attempts=1, timeout=timeout)
+        self.change = add(self.changes_async()) if is_async else add(self.changes())
+        self.look = app.task(name="look")(self.looks(is_async=is_async))
+
+    def _set(self) -> None:
+        SET_BY_JOB.set("of the first")
+        decimal.getcontext().prec = 3
+        self.threads.append(threading.get_ident())
+        if self._how == "raises":
+            raise ValueError
+
+    def changes(self) -> Callable[[], None]:
+        def change() -> None:
+            self._set()
+            if self._how != "returns":
+                current_attempt().cancelled.wait(30)
+            self.has_left.set()
+
+        return change
+
+    def changes_async(self) -> Callable[[], Awaitable[None]]:
+        async def change() -> None:
+            self._set()
+            if self._how != "returns":
+                await asyncio.Event().wait()
+
+        return change
+
+    def looks(self, *, is_async: bool) -> Callable[[], object]:
+        def look() -> None:
+            self.found.append((SET_BY_JOB.get(), decimal.getcontext().prec))
+            self.threads.append(threading.get_ident())
+
+        async def look_async() -> None:
+            look()
+
+        return look_async if is_async else look
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -143,58 +252,23 @@ async def test_b79_a_job_finds_no_context_of_the_one_before_it(
     Contexts are copied for each attempt. A thread is used again, and what is local to
     it stays, as in any pool: databases' drivers keep their connections there.
     """
-    threads: list[int] = []
-    let_go = threading.Event()
-    found: list[tuple[object, ...]] = []
-
-    def change() -> None:
-        SET_BY_JOB.set("of the first")
-        decimal.getcontext().prec = 3
-        threads.append(threading.get_ident())
-
-    def read() -> None:
-        found.append((SET_BY_JOB.get(), decimal.getcontext().prec))
-        threads.append(threading.get_ident())
-
-    def first() -> None:
-        change()
-        if how == "raises":
-            raise ValueError
-        if how != "returns":
-            current_attempt().cancelled.wait(30)
-        let_go.set()
-
-    async def first_async() -> None:
-        change()
-        if how == "raises":
-            raise ValueError
-        if how != "returns":
-            await asyncio.Event().wait()
-
-    async def second_async() -> None:
-        read()
-
-    timeout = 0.1 if how == "times out" else 30
-    one = app.task(name="one", max_attempts=1, timeout=timeout)(
-        first_async if is_async else first
-    )
-    two = app.task(name="two")(second_async if is_async else read)
+    tasks = Changing(app, how, is_async=is_async)
     async with app.worker(concurrency=1, lease=1):
-        job_id = known(await one.enqueue())
+        job_id = known(await tasks.change.enqueue())
         if how == "is cancelled":
-            while not threads:  # noqa: ASYNC110 - a thread tells no loop
-                await asyncio.sleep(0.01)  # of what it does
+            await eventually(lambda: bool(tasks.threads))
             await app.cancel(job_id)
         await ended(app, job_id)
         if not is_async and how != "raises":
-            await asyncio.to_thread(let_go.wait, 10)
+            await asyncio.to_thread(tasks.has_left.wait, 10)
             await asyncio.sleep(0.05)  # until the thread is idle again
-        assert (await ended(app, await two.enqueue())).status is Status.SUCCEEDED
+        looked = await ended(app, await tasks.look.enqueue())
 
-    assert found == [("-", decimal.DefaultContext.prec)]
+    assert looked.status is Status.SUCCEEDED
+    assert tasks.found == [("-", decimal.DefaultContext.prec)]
     assert SET_BY_JOB.get() == "-"
     # The case is about one that is used again.
-    assert len(set(threads)) == 1
+    assert len(set(tasks.threads)) == 1
 
 
 async def test_b79_what_a_thread_keeps_for_itself_stays_with_it(app: App) -> None:

@@ -72,7 +72,7 @@ async def work(url: str, count: int) -> None:
         assert (job.status, job.claims, job.losses) == (Status.SUCCEEDED, 1, 0), job
         # By another process, so that it is heard of by the listener.
         began = time.monotonic()
-        asked = os.spawnl(
+        asked = os.spawnl(  # noqa: ASYNC220, S606 - it is only started
             os.P_NOWAIT,
             sys.executable,
             *(sys.executable, "-m", "tests.programs.forked_children", url, "0", "ask"),

@@ -31,7 +31,7 @@ async def main(url: str, count: int) -> None:
     over = 0
 
     @app.task
-    async def on_loop(number: int) -> None:
+    async def on_loop(number: int) -> None:  # noqa: ARG001 - jobs differ
         nonlocal over
         over += 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import resource
 import subprocess
 import sys
@@ -160,7 +159,7 @@ async def test_b80_polls_that_find_nothing_leave_nothing(app: App, scale: int) -
 
     def kept() -> tuple[int, int, int]:
         gc.collect()
-        files = len(os.listdir(descriptors)) if descriptors.exists() else 0
+        files = len([*descriptors.iterdir()]) if descriptors.exists() else 0
         return tracemalloc.get_traced_memory()[0], len(asyncio.all_tasks()), files
 
     async def polled(count: int) -> None:
