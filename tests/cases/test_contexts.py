@@ -127,53 +127,9 @@ async def test_b78_100_jobs_at_once_see_their_own_context_and_nobody_elses(
 ) -> None:
     if is_surrounded:
         surround(app)
-<<<<<<< HEAD
-    seen: dict[int, set[tuple[str, str]]] = {}
-    together = threading.Barrier(50)
-    waiting = asyncio.Semaphore(0)
-
-    def note(number: int, *found: tuple[str, str]) -> None:
-        assert current_attempt().job_id not in seen
-        seen[current_attempt().job_id] = set(found)
-        assert {own for _, own in found} == {f"job-{number}"}
-
-    @app.task(queue="plain")
-    def plain(number: int) -> None:
-        SET_BY_JOB.set(f"job-{number}")
-        together.wait(30)
-        with ThreadPoolExecutor(1) as pool:
-            inner = pool.submit(copy_context().run, look, "pool").result()
-        thread = threading.Thread(target=copy_context().run, args=(look, "thread"))
-        thread.start()
-        thread.join()
-        note(number, look("handler"), inner)
-
-    @app.task(queue="async")
-    async def on_loop(number: int) -> None:
-        SET_BY_JOB.set(f"job-{number}")
-        if number == 49:
-            for _ in range(50):
-                waiting.release()
-        await waiting.acquire()
-
-        async def inner() -> tuple[str, str]:
-            await asyncio.sleep(0)
-            return look("task")
-
-        found = [
-            await asyncio.create_task(inner()),
-            await asyncio.to_thread(look, "to"),
-        ]
-        loop, context = asyncio.get_running_loop(), copy_context()
-        found.append(await loop.run_in_executor(None, context.run, look, "executor"))
-        note(number, look("handler"), *found)
-
-    jobs = [task.job(number=n) for n in range(50) for task in (plain, on_loop)]
-=======
     tasks = Looking(app)
     pair = (tasks.plain, tasks.on_loop)
     made = [each.job(number=n) for n in range(50) for each in pair]
->>>>>>> hostile
     async with app.worker(concurrency=100):
         ids = [known(job_id) for job_id in await app.enqueue_many(made)]
         jobs = await finished(app, ids)
