@@ -274,3 +274,38 @@ async def test_a_cancelled_job_can_be_replayed(app: App, clock: FakeClock) -> No
         job = await reached(app, job_id, Status.SUCCEEDED)
 
     assert (job.result, job.claims, job.cancel_requested_at) == (2, 2, None)
+
+
+async def test_b76_a_job_that_was_cancelled_while_it_ran_ends_cancelled(
+    app: App, told: list[Event]
+) -> None:
+    @app.task
+    def obey() -> str:
+        current_attempt().cancelled.wait(30)
+        return "half done"
+
+    async with app.worker():
+        job_id = known(await obey.enqueue())
+        await reached(app, job_id, Status.RUNNING)
+        await app.cancel(job_id)
+        job = await ended(app, job_id)
+
+    assert (job.status, job.result) == (Status.CANCELLED, None)
+    names = [event.name for event in told if isinstance(event, JobEvent)]
+    assert names[-1] == "job.cancelled"
+    assert "attempt.succeeded" not in names
+
+
+async def test_b76_who_cancels_what_has_ended_is_told(app: App) -> None:
+    @app.task
+    async def greet() -> str:
+        return "hello"
+
+    async with app.worker():
+        job_id = known(await greet.enqueue())
+        await ended(app, job_id)
+        (answer,) = await app.cancel(job_id)
+        job = await app.get(job_id)
+
+    assert (answer.done, answer.status) == (False, Status.SUCCEEDED)
+    assert (job.status, job.result) == (Status.SUCCEEDED, "hello")

@@ -13,7 +13,7 @@ import pytest
 from rowlock import App, Attempt, Status, Task, current_attempt
 from rowlock.events import AttemptStarted, Event, SignalSwallowed
 from rowlock.testing import drain
-from tests.endings import ended, reached, rested
+from tests.endings import ended, known, reached, rested
 from tests.eventually import eventually
 
 # What a handler is that sees the signal only between its steps.
@@ -142,3 +142,78 @@ async def test_the_next_attempt_goes_on_from_the_checkpoint(app: App) -> None:
 
     assert (job.status, job.attempts, job.failures) == (Status.SUCCEEDED, 2, 0)
     assert copied == [0, 1, 2, 3]
+
+
+async def test_b73_a_timeout_a_cancel_and_a_shutdown_end_differently(app: App) -> None:
+    seen: dict[str, str | None] = {}
+
+    async def hang() -> None:
+        attempt = current_attempt()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen[attempt.task] = attempt.cancelled.reason
+
+    @app.task(timeout=0.2, max_attempts=2, backoff=300)
+    async def overdue() -> None:
+        await hang()
+
+    @app.task
+    async def unwanted() -> None:
+        await hang()
+
+    @app.task(max_attempts=1)
+    async def interrupted() -> None:
+        await hang()
+
+    async with app.worker(shutdown_timeout=0.3):
+        late = known(await overdue.enqueue())
+        asked = known(await unwanted.enqueue())
+        stopped = known(await interrupted.enqueue())
+        await reached(app, asked, Status.RUNNING)
+        await app.cancel(asked)
+        cancelled = await ended(app, asked)
+        await eventually(lambda: "overdue" in seen)
+        await reached(app, stopped, Status.RUNNING)
+
+    timed_out, released = await app.get(late), await app.get(stopped)
+    assert seen == {
+        "overdue": "timeout",
+        "unwanted": "cancel",
+        "interrupted": "shutdown",
+    }
+    assert (timed_out.status, timed_out.failures) == (Status.PENDING, 1)
+    assert str(timed_out.last_error).startswith("TimeoutError: ")
+    assert timed_out.run_at > timed_out.updated_at
+    assert (cancelled.status, cancelled.failures) == (Status.CANCELLED, 0)
+    assert (released.status, released.failures) == (Status.PENDING, 0)
+    assert (released.last_error, released.errors) == (None, ())
+
+
+async def test_b73_a_handler_that_cancels_a_task_of_its_own_is_taken_for_none_of_them(
+    app: App,
+) -> None:
+    @app.task
+    async def tidy() -> str:
+        child = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        child.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await child
+        return "tidied"
+
+    @app.task(max_attempts=1)
+    async def careless() -> None:
+        child = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        child.cancel()
+        await child
+
+    async with app.worker():
+        tidied = await ended(app, await tidy.enqueue())
+        failed = await ended(app, await careless.enqueue())
+
+    assert (tidied.status, tidied.result) == (Status.SUCCEEDED, "tidied")
+    # Nobody asked for it: a failure like any other, and no cancel.
+    assert (failed.status, failed.failures) == (Status.FAILED, 1)
+    assert str(failed.last_error).startswith("asyncio.exceptions.CancelledError")

@@ -23,7 +23,7 @@ from tests.eventually import eventually
 Hold = Callable[[], AbstractContextManager[None]]
 
 
-async def test_a_handler_that_blocks_the_loop_for_longer_than_the_lease_runs_once(
+async def test_b68_a_handler_that_blocks_the_loop_for_three_leases_runs_once(
     database_url: str,
 ) -> None:
     runs: list[str] = []
@@ -32,7 +32,7 @@ async def test_a_handler_that_blocks_the_loop_for_longer_than_the_lease_runs_onc
         @app.task
         async def block() -> str:
             runs.append(label)
-            time.sleep(2.5)  # noqa: ASYNC251 - blocks the loop for 2.5 leases
+            time.sleep(3.2)  # noqa: ASYNC251 - blocks the loop for more than three leases
             return label
 
     # The machine's own clock, as the lease must run out if nobody renews it.
