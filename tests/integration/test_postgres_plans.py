@@ -301,12 +301,13 @@ async def look_ahead(session: Session) -> None:
 
 
 async def tend(session: Session, held: Sequence[Claim]) -> None:
-    """Renew claims, save of one, and finish them: as they should, and again."""
+    """Renew claims, look at them, save of one, and finish all, twice."""
     keys = [each.key for each in held]
     renewal = await finish.renew(
         session, keys, worker="w", lease=LEASE, abandoned=False
     )
     assert not renewal.lost
+    assert not await read.cancel_requested(session, keys)
     assert await finish.save(session, keys[0], state="{}", progress=None)
     for accepted in (True, False):
         finished = await finish.finish(session, [_outcome.succeeded(k) for k in keys])
