@@ -314,6 +314,21 @@ async def test_a_worker_whose_surrounding_task_is_cancelled_drains(
     assert isinstance(told[-1], WorkerStopped)
 
 
+async def test_a_worker_that_is_still_starting_has_nothing_to_abandon(app: App) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    worker = app.worker()
+    running = asyncio.create_task(worker.run())
+    # Its start, which may import much, is under way.
+    while not worker._is_used:
+        await asyncio.sleep(0)  # lets that begin
+    worker._abandon()
+    worker.stop()
+
+    assert await running == 0
+
+
 def test_what_on_shutdown_may_say_is_checked_at_the_door() -> None:
     with pytest.raises(UsageError, match="'release' or 'keep', not 'wait'"):
         App("sqlite://").task(on_shutdown="wait")  # type: ignore[call-overload]
