@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -61,6 +62,13 @@ def end(how: str) -> None:
             raise Stubborn(1, 2)
         case "exit politely":
             sys.exit(4)
+
+
+@app.task(executor="process")
+def linger(gate: str) -> int:
+    # No daemon: the end of its process would wait for it.
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return wait_for(gate)
 
 
 @app.task(executor="process")

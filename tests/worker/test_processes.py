@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from rowlock import App, ConfigError, InvalidTask, Status, Task, UsageError
+from rowlock._worker.process import LONGEST_GOODBYE_S
 from rowlock.events import Event, SignalSwallowed
 from rowlock.testing import drain, isolated
 from tests.endings import ended, finished, reached
@@ -277,6 +279,22 @@ async def test_a_task_that_no_child_finds_is_refused() -> None:
     app.task(executor="process", name="elsewhere")(apart.pid.function)
     with pytest.raises(ConfigError, match=r"looks for it at tests\.worker\.apart\.pid"):
         app.worker().check()
+
+
+async def test_children_that_dont_end_by_themselves_are_waited_for_together(
+    app: App, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    async with app.worker(concurrency=4):
+        ids = [await apart.linger.enqueue(str(gate)) for _ in range(4)]
+        for job_id in ids:
+            await reached(app, job_id, Status.RUNNING)
+        gate.touch()
+        await finished(app, ids)
+        began = time.monotonic()
+
+    # One after the other they would take four times as long.
+    assert time.monotonic() - began < 3 * LONGEST_GOODBYE_S
 
 
 async def test_children_die_with_a_worker_that_is_killed(
