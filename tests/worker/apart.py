@@ -38,6 +38,20 @@ class Stubborn(Exception):
         self.lock = __import__("threading").Lock()
 
 
+class Unreadable(Exception):
+    """One that is pickled, and can't be read: its `args` aren't what it takes."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+@app.task(executor="process", max_attempts=1)
+def log_much() -> None:
+    more = {"one": [1, "a"], "is_it": True}
+    extra = {"error": Unreadable(1, 2), "more": more, "errors": [Unreadable(3, 4)]}
+    logging.getLogger("shop").warning("with more", extra=extra)
+
+
 @app.task(executor="process")
 def pid() -> int:
     return os.getpid()

@@ -223,6 +223,22 @@ async def test_an_attempt_says_and_asks_everything_over_the_pipe(
     assert told == {"job_id": job.id, "task": "tell_all", "attempt": 1}
 
 
+async def test_what_a_record_carries_harms_no_job_though_nobody_can_read_it(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app.worker(concurrency=1):
+        job = await ended(app, await apart.log_much.enqueue())
+
+    assert job.status is Status.SUCCEEDED, job.last_error
+    (record,) = [r for r in caplog.records if r.name == "shop"]
+    told = {name: vars(record)[name] for name in ("error", "more", "errors")}
+    assert told == {
+        "error": "Unreadable('1 and 2')",
+        "more": {"one": [1, "a"], "is_it": True},
+        "errors": ["Unreadable('3 and 4')"],
+    }
+
+
 async def _is_over(app: App) -> bool:
     jobs = (await app.list(limit=10)).jobs
     # One that was spawned, and one that was enqueued in the child by each attempt that
