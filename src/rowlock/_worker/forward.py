@@ -11,7 +11,7 @@ from rowlock._worker.messages import Logged
 
 
 class Forward(logging.Handler):
-    """Sends records in words: what is in them may be of no class that the worker has."""
+    """Sends records in words: what is in them may mean nothing to the worker."""
 
     def __init__(self, send: Callable[[object], None]) -> None:
         super().__init__()
