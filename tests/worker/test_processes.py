@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from rowlock import App, ConfigError, InvalidTask, Status, Task, UsageError
+from rowlock._worker.process import LONGEST_GOODBYE_S
 from rowlock.events import Event, SignalSwallowed
 from rowlock.testing import drain, isolated
 from tests.endings import ended, finished, reached
@@ -221,6 +223,22 @@ async def test_an_attempt_says_and_asks_everything_over_the_pipe(
     assert told == {"job_id": job.id, "task": "tell_all", "attempt": 1}
 
 
+async def test_what_a_record_carries_harms_no_job_though_nobody_can_read_it(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app.worker(concurrency=1):
+        job = await ended(app, await apart.log_much.enqueue())
+
+    assert job.status is Status.SUCCEEDED, job.last_error
+    (record,) = [r for r in caplog.records if r.name == "shop"]
+    told = {name: vars(record)[name] for name in ("error", "more", "errors")}
+    assert told == {
+        "error": "Unreadable('1 and 2')",
+        "more": {"one": [1, "a"], "is_it": True},
+        "errors": ["Unreadable('3 and 4')"],
+    }
+
+
 async def _is_over(app: App) -> bool:
     jobs = (await app.list(limit=10)).jobs
     # One that was spawned, and one that was enqueued in the child by each attempt that
@@ -277,6 +295,22 @@ async def test_a_task_that_no_child_finds_is_refused() -> None:
     app.task(executor="process", name="elsewhere")(apart.pid.function)
     with pytest.raises(ConfigError, match=r"looks for it at tests\.worker\.apart\.pid"):
         app.worker().check()
+
+
+async def test_children_that_dont_end_by_themselves_are_waited_for_together(
+    app: App, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    async with app.worker(concurrency=4):
+        ids = [await apart.linger.enqueue(str(gate)) for _ in range(4)]
+        for job_id in ids:
+            await reached(app, job_id, Status.RUNNING)
+        gate.touch()
+        await finished(app, ids)
+        began = time.monotonic()
+
+    # One after the other they would take four times as long.
+    assert time.monotonic() - began < 3 * LONGEST_GOODBYE_S
 
 
 async def test_children_die_with_a_worker_that_is_killed(

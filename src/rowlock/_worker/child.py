@@ -175,13 +175,15 @@ class Child:
                 case Answer():
                     self._answers.put(message)
                 case Stop():
-                    self._stop(message, self._run)
+                    self._stop(message)
                 case End():
                     self._work.put(None)
                     return
 
-    def _stop(self, stop: Stop, run: Run | None) -> None:
+    def _stop(self, stop: Stop) -> None:
         self._early = stop
+        # Looked at after that: the main thread sets the one, and then reads the other.
+        run = self._run
         if run is None:
             return
         run.attempt.cancelled.set(stop.reason)

@@ -37,7 +37,7 @@ from rowlock._worker.messages import (
     find,
     place_of,
 )
-from rowlock._worker.process import Gone, Process
+from rowlock._worker.process import LONGEST_GOODBYE_S, Gone, Process
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -177,8 +177,11 @@ class Children:
             idle, self._idle = self._idle, []
         for child in idle:
             child.say_end()
+        # One time for all: it is taken out of the shutdown's.
+        until = time.monotonic() + LONGEST_GOODBYE_S
         for child in idle:
-            self._retire(child)
+            child.ends_by(until)
+            self._retire(child, at_once=True)
         self._at_exit.detach()
 
     def _start(self) -> Process:

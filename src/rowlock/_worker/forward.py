@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from rowlock._worker.messages import Logged
 
 
 class Forward(logging.Handler):
-    """Sends records in words: what is in them may not be picklable."""
+    """Sends records in words: what is in them may mean nothing to the worker."""
 
     def __init__(self, send: Callable[[object], None]) -> None:
         super().__init__()
@@ -63,10 +62,14 @@ def handle(record: Mapping[str, Any]) -> None:
 
 
 def _sendable(value: object) -> object:
-    if value is None or isinstance(value, str | int | float):
+    """Keep what is plain; put all else into words, as its class may fail over there."""
+    if value is None or isinstance(value, bool):
         return value
-    try:
-        pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - anybody's class
-        return repr(value)
-    return value
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return {str(key): _sendable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sendable(each) for each in value]
+    return repr(value)

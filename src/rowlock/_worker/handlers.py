@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import decimal
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -140,6 +141,7 @@ class Handlers:
             return
 
         def end(outcome: Outcome) -> None:
+            run.returned_at = time.monotonic()
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._end, run, outcome)
 
@@ -231,8 +233,10 @@ class Handlers:
             try:
                 result = context.run(run.task.function, **arguments)
             except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
+                run.returned_at = time.monotonic()
                 outcome = execute.raised(run, error)
             else:
+                run.returned_at = time.monotonic()
                 outcome = self._judge(run, result)
             try:
                 loop.call_soon_threadsafe(self._end, run, outcome)

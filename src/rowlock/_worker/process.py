@@ -129,6 +129,11 @@ class Process:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
+    def ends_by(self, until: float) -> bool:
+        """Wait until it has ended, at most until a monotonic instant."""
+        left = max(until - time.monotonic(), 0)
+        return bool(wait([self._process.sentinel], left))
+
     def say_end(self) -> None:
         """Tell an idle one to go, without waiting for it."""
         with contextlib.suppress(Gone):

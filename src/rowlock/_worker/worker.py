@@ -204,7 +204,10 @@ class Worker:
                 ran_s=ended - began,
             )
         )
-        return abandoned + (len(self._runs.stuck) if self._is_overrun else 0)
+        if not self._is_overrun:
+            return abandoned
+        # Nobody has asked it to end, so whoever runs it is to start another.
+        return abandoned + max(len(self._runs.stuck), int(self._ends_when_overrun))
 
     async def _serve(self, started: asyncio.Future[None] | None) -> int:
         """Run the loops until stopped; tell how many claims were left."""

@@ -56,7 +56,8 @@ class StopSignals:
         for number in STOPPING:
             signal.signal(number, self._hear)
         signal.set_wakeup_fd(self._signals.fileno(), warn_on_full_buffer=False)
-        os.register_at_fork(after_in_child=_forget)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_forget)
         threading.Thread(
             target=self._listen, name="rowlock-signals", daemon=True
         ).start()
