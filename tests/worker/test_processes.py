@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from rowlock import App, ConfigError, InvalidTask, Status, Task, UsageError
-from rowlock._worker.process import LONGEST_GOODBYE_S
+from rowlock._worker.children import Children
+from rowlock._worker.process import LONGEST_GOODBYE_S, Process
 from rowlock.events import Event, SignalSwallowed
 from rowlock.testing import drain, isolated
 from tests.endings import ended, finished, reached
@@ -184,6 +186,28 @@ async def test_a_shutdown_releases_what_runs_and_leaves_no_process(
     job = await app.get(job_id)
     assert (job.status, job.failures, job.losses) == (Status.PENDING, 0, 0)
     await eventually(lambda: is_gone(*pids))
+
+
+async def test_no_handler_starts_once_its_worker_has_ended(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Process] = []
+    gate = threading.Event()
+    take = Children._take
+
+    def take_late(children: Children, task: Task[..., None]) -> Process:
+        taken.append(take(children, task))
+        gate.wait(30)
+        return taken[0]
+
+    monkeypatch.setattr(Children, "_take", take_late)
+    async with app.worker(concurrency=1, shutdown_timeout=0.1):
+        await apart.touch.enqueue(str(tmp_path / "touched"))
+        await eventually(lambda: bool(taken))
+    gate.set()
+
+    await eventually(lambda: is_gone(taken[0].pid))
+    assert not (tmp_path / "touched").exists()
 
 
 async def test_what_eats_memory_dies_alone(app: App) -> None:
