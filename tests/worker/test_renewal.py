@@ -120,7 +120,7 @@ async def test_a_worker_whose_renewal_cant_start_says_so_and_claims_nothing(
         if broken == "a thread":
             machine.setattr(threading.Thread, "start", fail)
         else:
-            machine.setattr(asyncio.events, "new_event_loop", fail)
+            machine.setattr(asyncio, "new_event_loop", fail)
         with pytest.raises(StoreUnavailable, match=r"can't start \(there is none left"):
             async with asyncio.timeout(10), app.worker():
                 pass
