@@ -92,6 +92,11 @@ def wait_for(file: str) -> int:
     return current_attempt().number
 
 
+@app.task(executor="process", on_shutdown="keep")
+def touch(file: str) -> None:
+    Path(file).touch()
+
+
 @app.task(executor="process", max_attempts=1)
 def tell_and_hang(file: str) -> None:
     """Write this process's id and a grandchild's, then ignore whatever comes."""

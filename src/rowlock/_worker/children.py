@@ -171,10 +171,10 @@ class Children:
 
     def close(self) -> None:
         """End every child, and wait for that, from a thread."""
-        _kill(drive.child for drive in tuple(self._drives.values()))
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
+        _kill(drive.child for drive in tuple(self._drives.values()))
         for child in idle:
             child.say_end()
         # One time for all: it is taken out of the shutdown's.
@@ -241,17 +241,19 @@ class Children:
             if outcome is not None:
                 return outcome
             # It died before the handler began: another child may fare better, once.
-            if drive.has_begun or drive.run.reason is not None:
+            if drive.has_begun or drive.run.reason is not None or self._is_closed:
                 break
         return self._died(drive)
 
     def _ran(self, drive: Drive, place: Place) -> Outcome | None:
         """Run it in one child; None: that died of it."""
-        child = self._take(drive.run.task)
-        if drive.run.reason is not None:  # told to stop while that started
+        drive.child = child = self._take(drive.run.task)
+        # Told to stop while that started, or left behind. Looked at with the child in
+        # its place: `close` looks the other way round.
+        if drive.run.reason is not None or self._is_closed:
+            drive.child = None
             self._keep(child)
             return None
-        drive.child = child
         try:
             child.send(Start(drive.run.claim, place))
             return self._listened(drive, child)
