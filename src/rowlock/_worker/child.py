@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import contextvars
 import decimal
+import itertools
 import multiprocessing
 import os
 import queue
@@ -92,7 +93,9 @@ class Child:
         self._setup = setup
         self._sending = threading.Lock()
         self._work: queue.SimpleQueue[Start | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        # By number: who gave up waiting must not take the answer of another.
+        self._asked: dict[int, queue.SimpleQueue[Answer]] = {}
+        self._numbers = itertools.count(1)
         self._run: Run | None = None
         self._early: Stop | None = None
         self._task: asyncio.Task[Outcome] | None = None
@@ -136,8 +139,10 @@ class Child:
 
     def checkpoint_sync(self, _key: ClaimKey, state: str) -> bool:
         """Do the same, and block this thread meanwhile."""
-        self._send(Checkpoint(state))
-        answer = self._answers.get()
+        number, answers = next(self._numbers), queue.SimpleQueue[Answer]()
+        self._asked[number] = answers
+        self._send(Checkpoint(number, state))
+        answer = answers.get()
         if answer.error is not None:
             raise answer.error
         return answer.held
@@ -173,7 +178,7 @@ class Child:
                 case Start():
                     self._work.put(message)
                 case Answer():
-                    self._answers.put(message)
+                    self._asked.pop(message.number).put(message)
                 case Stop():
                     self._stop(message)
                 case End():

@@ -184,7 +184,8 @@ class Children:
             self._retire(child, at_once=True)
         self._at_exit.detach()
 
-    def _start(self) -> Process:
+    def _start(self, drive: Drive | None = None) -> Process:
+        """Start one; where it is for a job, for as long as that isn't told to stop."""
         setup = Setup(
             places=tuple(place_of(task) for task in self._tasks),
             environment=dict(os.environ),
@@ -197,15 +198,10 @@ class Children:
             msg = f"A child process can't be started: {error}"
             raise ConfigError(msg) from error
         self._all.add(child)
-        until = time.monotonic() + LONGEST_START_S
-        problem: str | None = f"it wasn't ready within {LONGEST_START_S:g} s"
+        if drive is not None:
+            drive.child = child
         try:
-            while (message := child.hear(until)) is not None:
-                if isinstance(message, Logged):
-                    handle(message.record)
-                elif isinstance(message, Ready):
-                    problem = message.problem
-                    break
+            problem = _problem(child, drive)
         except Gone:
             problem = (
                 f"{child.how_it_ended()} before it was ready; what it printed says why."
@@ -224,12 +220,13 @@ class Children:
                 return
         self._retire(child)
 
-    def _take(self, task: Task[..., Any]) -> Process:
+    def _take(self, drive: Drive) -> Process:
+        task = drive.run.task
         while True:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
             if child is None:
-                return self._start()
+                return self._start(drive)
             if not child.is_gone() and not _is_spent(child, task):
                 return child
             self._retire(child)
@@ -247,7 +244,7 @@ class Children:
 
     def _ran(self, drive: Drive, place: Place) -> Outcome | None:
         """Run it in one child; None: that died of it."""
-        drive.child = child = self._take(drive.run.task)
+        drive.child = child = self._take(drive)
         # Told to stop while that started, or left behind. Looked at with the child in
         # its place: `close` looks the other way round.
         if drive.run.reason is not None or self._is_closed:
@@ -283,8 +280,8 @@ class Children:
                     handle(record)
                 case Progress(progress):
                     self._desk.progress(run.key, progress)
-                case Checkpoint(state):
-                    self._checkpoint(run.key, child, state)
+                case Checkpoint(number, state):
+                    self._checkpoint(run.key, child, number, state)
 
     def _keep_time(self, drive: Drive, child: Process) -> None:
         run, now = drive.run, time.monotonic()
@@ -311,20 +308,24 @@ class Children:
             looks.append(drive.run.no_later_than)
         return min(looks, default=None)
 
-    def _checkpoint(self, key: ClaimKey, child: Process, state: str) -> None:
+    def _checkpoint(
+        self, key: ClaimKey, child: Process, number: int, state: str
+    ) -> None:
         def answered(future: Future[bool]) -> None:
             try:
-                child.answer(Answer(future.result()))
+                answer = Answer(number, future.result())
             except StoreError as error:
-                child.answer(Answer(held=False, error=error))
+                answer = Answer(number, held=False, error=error)
             except BaseException as error:  # noqa: BLE001 - may not be picklable
-                child.answer(Answer(held=False, error=StoreError(repr(error))))
+                answer = Answer(number, held=False, error=StoreError(repr(error)))
+            child.answer(answer)
 
         call = self._desk.checkpoint(key, state)
         try:
             future = asyncio.run_coroutine_threadsafe(call, self._loop)
         except RuntimeError:  # the loop is closed
-            child.answer(Answer(held=False))
+            call.close()
+            child.answer(Answer(number, held=False))
         else:
             future.add_done_callback(answered)
 
@@ -346,6 +347,26 @@ class Children:
     def _retire(self, child: Process, *, at_once: bool = False) -> None:
         child.end(at_once=at_once)
         self._all.discard(child)
+
+
+def _problem(child: Process, drive: Drive | None) -> str | None:
+    """Wait until a child is ready; tell what keeps it from that."""
+    until = time.monotonic() + LONGEST_START_S
+    while (now := time.monotonic()) < until:
+        look_at = until
+        if drive is not None:
+            run = drive.run
+            if run.is_overdue():
+                run.attempt.cancelled.set("timeout")
+            if run.reason is not None:
+                return "its job was told to stop meanwhile"
+            look_at = min(until, run.no_later_than or until)
+        match child.hear(max(look_at, now)):
+            case Logged(record):
+                handle(record)
+            case Ready(problem):
+                return problem
+    return f"it wasn't ready within {LONGEST_START_S:g} s"
 
 
 def _context() -> ForkServerContext | SpawnContext:

@@ -207,6 +207,9 @@ class Finish:
             and settled.status in (ended.outcome.status, Status.CANCELLED)
         )
         if not settled.accepted and not was_written:
+            # Refused only because it has timed out while the loop was blocked.
+            if ended.run.is_settled:
+                return
             self._extensions.emit(
                 ClaimRefused(
                     job_id=settled.key.job_id,

@@ -165,6 +165,13 @@ class Handlers:
                 self._cancel_grace_s, self._give_up, run
             )
 
+    def signal(self, run: Run, reason: Reason) -> None:
+        """Set the signal of a handler that isn't on the loop, from any thread."""
+        if self._is_apart(run) or not run.task.is_async:
+            run.attempt.cancelled.set(reason)
+        if self._children is not None and self._is_apart(run):
+            self._children.stop(run)
+
     def tell_stuck(self, run: Run) -> None:
         """Say that a handler runs on, and that nobody records its end."""
         self._extensions.emit(

@@ -47,6 +47,7 @@ class Stop(NamedTuple):
 class Answer(NamedTuple):
     """To a child: whether the claim held, or why its checkpoint can't be written."""
 
+    number: int
     held: bool
     error: Exception | None = None
 
@@ -66,8 +67,9 @@ class Begun(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """From a child: write this state, and answer."""
+    """From a child: write this state, and answer by this number."""
 
+    number: int
     state: str
 
 

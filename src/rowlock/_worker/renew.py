@@ -80,5 +80,5 @@ class Renew:
         except StoreError as error:
             self._watch.tell(self._on_error, error)
             return soon
-        self._watch.tell(self._on_renewal, renewal)
+        self._on_renewal(renewal)
         return lease_s * SHARE_OF_LEASE

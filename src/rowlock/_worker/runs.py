@@ -116,8 +116,12 @@ class Run:
 
     def is_to_time_out(self) -> bool:
         """Tell whether it runs past its timeout, and nobody has noted that."""
-        has_ended = self.ended_at is not None or self.returned_at is not None
-        return self.is_overdue() and not has_ended and not self.is_settled
+        return self.is_overdue() and not self.has_ended and not self.is_settled
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its handler has ended, or nobody waits for it; for any thread."""
+        return self.ended_at is not None or self.returned_at is not None
 
     def is_overdue(self) -> bool:
         """Tell whether it runs, or has just ended, past its timeout."""

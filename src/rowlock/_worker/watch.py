@@ -123,7 +123,8 @@ class Watch:
         try:
             return await turn()
         except Exception:  # noqa: BLE001 - a renewal that ends loses every claim
-            worker_logger.exception("%r failed; it is tried again.", turn)
+            name = getattr(turn, "__qualname__", turn)
+            worker_logger.exception("%s failed; it is tried again.", name)
             return AGAIN_S
 
     def _begin(self, turn: Turn, future: concurrent.futures.Future[None]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine
     from types import TracebackType
 
+    from rowlock._cancelled import Reason
     from rowlock._job import ClaimKey
     from rowlock._store import Renewal
     from rowlock._worker.settings import Settings
@@ -191,7 +193,8 @@ class Worker:
         self._ends_when_overrun = ends_when_overrun
         self._is_used = True
         self._build()
-        await self._begin()
+        if not await self._has_begun():
+            return 0
         began = time.monotonic()
         abandoned = await self._serve(started)
         await self._presence.end()
@@ -238,9 +241,27 @@ class Worker:
             await self._watch.stop()
         return abandoned
 
-    async def _begin(self) -> None:
-        await self._handlers.warm()
+    async def _has_begun(self) -> bool:
+        """Begin, unless it is told to stop before."""
+        beginning = asyncio.create_task(self._begin())
+        stopping = asyncio.create_task(self._stopping.wait())
         try:
+            await asyncio.wait(
+                {beginning, stopping}, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            stopping.cancel()
+            if not beginning.done():
+                beginning.cancel()
+                await asyncio.wait({beginning})
+        if beginning.cancelled():
+            return False
+        beginning.result()
+        return True
+
+    async def _begin(self) -> None:
+        try:
+            await self._handlers.warm()
             await self._store.open()
             await self._presence.register()
             self._watch.start(
@@ -276,6 +297,12 @@ class Worker:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
         apart = [t for t in self._settings.tasks.values() if t.defaults.executor]
+        if apart and sys.platform == "win32":
+            msg = (
+                f"The task {apart[0].name!r} has executor='process', which needs Linux"
+                " or macOS: here a plain function runs in a thread."
+            )
+            raise ConfigError(msg)
         if apart:
             # With it comes multiprocessing, which few workers need.
             from rowlock._worker.children import check  # noqa: PLC0415
@@ -329,12 +356,10 @@ class Worker:
             settings,
             self._runs,
             self._watch,
-            on_renewal=self._on_renewal,
+            on_renewal=self._hear_renewal,
             on_error=self._outage.began,
         )
-        self._cancels = Cancels(
-            settings, self._runs, self._watch, on_cancels=self._on_cancels
-        )
+        self._cancels = Cancels(settings, self._runs, on_cancels=self._hear_cancels)
         self._watchdog = Watchdog(settings, self._runs, self._watch)
 
     def _on_room(self) -> None:
@@ -359,6 +384,23 @@ class Worker:
             )
             self._handlers.stop(run, "lost")
         self._on_cancels(renewal.cancelled)
+
+    def _hear_renewal(self, renewal: Renewal) -> None:
+        """Hear, in the watching thread, of what the loop is told next."""
+        self._signal(renewal.lost, "lost")
+        self._signal(renewal.cancelled, "cancel")
+        self._watch.tell(self._on_renewal, renewal)
+
+    def _hear_cancels(self, keys: Collection[ClaimKey]) -> None:
+        self._signal(keys, "cancel")
+        self._watch.tell(self._on_cancels, keys)
+
+    def _signal(self, keys: Collection[ClaimKey], reason: Reason) -> None:
+        # Whose handler isn't on the loop hears of it also while that is blocked.
+        for key in keys:
+            run = self._runs.get(key)
+            if run is not None and not run.has_ended:
+                self._handlers.signal(run, reason)
 
     def _on_cancels(self, keys: Collection[ClaimKey]) -> None:
         for key in keys:
