@@ -156,7 +156,7 @@ class Shutdown:
         return len(held)
 
     def _held(self) -> list[Run]:
-        """Give what holds a claim; not what has timed out while the loop was blocked."""
+        """Give what holds a claim; what timed out beside a blocked loop has none."""
         return [run for run in self._runs if not run.is_settled]
 
     async def _until_calm(self, until: float) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Self
 from rowlock._errors import ConfigError, UsageError
 from rowlock._events import worker_logger
 from rowlock._events.worker import (
-    ClaimLapsed,
     WorkerOverrun,
     WorkerStarted,
     WorkerStopped,
@@ -28,6 +27,7 @@ from rowlock._worker.handlers import Handlers
 from rowlock._worker.health import Health, Signs, judge
 from rowlock._worker.outage import Outage
 from rowlock._worker.presence import Presence
+from rowlock._worker.relay import Relay
 from rowlock._worker.renew import Renew
 from rowlock._worker.replay import Replay
 from rowlock._worker.runs import Runs
@@ -38,12 +38,9 @@ from rowlock._worker.watch import Watch
 from rowlock._worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
+    from collections.abc import Coroutine
     from types import TracebackType
 
-    from rowlock._cancelled import Reason
-    from rowlock._job import ClaimKey
-    from rowlock._store import Renewal
     from rowlock._worker.settings import Settings
 
 # How long the store may take to hear that what runs is abandoned.
@@ -352,61 +349,20 @@ class Worker:
     def _build_watch(self) -> None:
         settings = self._settings
         self._watch = Watch()
+        relay = Relay(settings, self._runs, self._outage, self._handlers, self._watch)
         self._renew = Renew(
             settings,
             self._runs,
             self._watch,
-            on_renewal=self._hear_renewal,
+            on_renewal=relay.renewal,
             on_error=self._outage.began,
         )
-        self._cancels = Cancels(settings, self._runs, on_cancels=self._hear_cancels)
+        self._cancels = Cancels(settings, self._runs, on_cancels=relay.cancels)
         self._watchdog = Watchdog(settings, self._runs, self._watch)
 
     def _on_room(self) -> None:
         self._fetch.on_room()
         self._shutdown.on_room()
-
-    def _on_renewal(self, renewal: Renewal) -> None:
-        self._outage.ended()
-        for key in renewal.lost:
-            run = self._runs.get(key)
-            # Ended: its outcome is on the way, and the answer to that will tell.
-            if run is None or run.ended_at is not None:
-                continue
-            self._emit(
-                ClaimLapsed(
-                    job_id=key.job_id,
-                    task=run.claim.task,
-                    queue=run.claim.queue,
-                    attempt=run.claim.attempts,
-                    claim=key.claim,
-                )
-            )
-            self._handlers.stop(run, "lost")
-        self._on_cancels(renewal.cancelled)
-
-    def _hear_renewal(self, renewal: Renewal) -> None:
-        """Hear, in the watching thread, of what the loop is told next."""
-        self._signal(renewal.lost, "lost")
-        self._signal(renewal.cancelled, "cancel")
-        self._watch.tell(self._on_renewal, renewal)
-
-    def _hear_cancels(self, keys: Collection[ClaimKey]) -> None:
-        self._signal(keys, "cancel")
-        self._watch.tell(self._on_cancels, keys)
-
-    def _signal(self, keys: Collection[ClaimKey], reason: Reason) -> None:
-        # Whose handler isn't on the loop hears of it also while that is blocked.
-        for key in keys:
-            run = self._runs.get(key)
-            if run is not None and not run.has_ended:
-                self._handlers.signal(run, reason)
-
-    def _on_cancels(self, keys: Collection[ClaimKey]) -> None:
-        for key in keys:
-            run = self._runs.get(key)
-            if run is not None:
-                self._handlers.stop(run, "cancel")
 
     def _on_stuck(self) -> None:
         self._presence.changed()

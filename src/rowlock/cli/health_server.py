@@ -16,7 +16,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from rowlock._errors import ConfigError
+import click
 
 if TYPE_CHECKING:
     from http.server import ThreadingHTTPServer
@@ -58,8 +58,6 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
 
     class Answering(BaseHTTPRequestHandler):
         timeout = PATIENCE_S
-        server_version = "rowlock"
-        sys_version = ""
 
         def do_GET(self) -> None:
             status, told = answer(self.path.partition("?")[0], health)
@@ -73,6 +71,10 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
                 self.wfile.write(body)
 
         do_HEAD = do_GET  # noqa: N815 - http.server's own
+
+        def version_string(self) -> str:
+            """Name no version to strangers."""
+            return "rowlock"
 
         def log_message(self, *_: object) -> None:
             """Log nothing: a probe comes every few seconds."""
@@ -91,7 +93,7 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
             f"Probes can't be answered at {address}: {error.strerror or error}. Name"
             " another address with --health."
         )
-        raise ConfigError(msg) from error
+        raise click.ClickException(msg) from error
 
 
 def answer(

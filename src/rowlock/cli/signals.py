@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -24,6 +25,11 @@ SAME_SIGNAL_S = 0.5
 OVERRUN_S = 3.0
 FLUSH_S = 1.0
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+STOPS = (
+    "%s: claiming no more, and waiting for what runs; once more, after half a second,"
+    " ends at once."
+)
+AT_ONCE = "ended at once, and what ran is left to its lease."
 
 logger = logging.getLogger("rowlock.cli")
 
@@ -74,13 +80,19 @@ class StopSignals:
     def _listen(self) -> None:
         name = self._next(None)
         first_at = time.monotonic()
+        # In a thread, and before anything that the loop says: it may be blocked, and
+        # who blocks it may hold the log's lock.
+        saying = threading.Thread(target=logger.info, args=(STOPS, name), daemon=True)
+        saying.start()
+        saying.join(FLUSH_S)
         try:
-            self._loop.call_soon_threadsafe(self._begin, str(name), first_at)
+            self._loop.call_soon_threadsafe(self._begin, first_at)
         except RuntimeError:  # the loop is closed: it was ending by itself
             end_at_once(INTERRUPTED)
-        while self._next(first_at + self._within_s + OVERRUN_S):
+        while again := self._next(first_at + self._within_s + OVERRUN_S):
             if time.monotonic() - first_at > SAME_SIGNAL_S:
-                end_at_once(INTERRUPTED)
+                say = partial(logger.warning, "%s once more: %s", again, AT_ONCE)
+                end_at_once(INTERRUPTED, say)
         self._abandon()
         end_at_once(self.code, self._complain)
 
@@ -97,13 +109,8 @@ class StopSignals:
                     if number in STOPPING:
                         return signal.Signals(number).name
 
-    def _begin(self, name: str, first_at: float) -> None:
+    def _begin(self, first_at: float) -> None:
         self._has_begun = True
-        logger.info(
-            "%s: claiming no more, and waiting for what runs; once more, after half a"
-            " second, ends at once.",
-            name,
-        )
         self._stop(first_at)
 
     def _complain(self) -> None:

@@ -82,7 +82,8 @@ LONGEST_EXIT_S = 5.0
     show_default=True,
     callback=read_seconds,
     metavar="DURATION",
-    help="How long a handler may take to end once it was told to; then it is stuck.",
+    help="How long an async handler may take to end once it was cancelled; then it is"
+    " stuck. A plain one is at its timeout.",
 )
 @click.option(
     "--max-stuck",
