@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rowlock import App, Status, Task
-from rowlock._worker.children import Children
+from rowlock._worker.children import Children, Drive
 from rowlock._worker.process import LONGEST_GOODBYE_S, Process
 from rowlock.events import Event, SignalSwallowed
 from rowlock.testing import drain, isolated
@@ -174,8 +174,8 @@ async def test_no_handler_starts_once_its_worker_has_ended(
     gate = threading.Event()
     take = Children._take
 
-    def take_late(children: Children, task: Task[..., None]) -> Process:
-        taken.append(take(children, task))
+    def take_late(children: Children, drive: Drive) -> Process:
+        taken.append(take(children, drive))
         gate.wait(30)
         return taken[0]
 
