@@ -161,3 +161,28 @@ async def test_what_was_timed_out_by_the_watchdog_is_cancelled_once_the_loop_tur
 
     assert not [event for event in told if isinstance(event, AttemptStuck)]
     assert not [event for event in told if isinstance(event, ClaimRefused)]
+
+
+async def test_what_ends_in_time_while_the_loop_is_blocked_has_not_timed_out(
+    app: App, told: list[Event]
+) -> None:
+    starts: list[int] = []
+
+    @app.task(timeout=1, backoff=0)
+    def brief() -> str:
+        starts.append(current_attempt().number)
+        block(0.4)
+        return "in time"
+
+    @app.task
+    async def crunch() -> None:
+        await asyncio.to_thread(block, 0.1)  # until the other has begun
+        block(2)
+
+    async with app.worker(concurrency=2, lease=1, blocked_after=0.2):
+        one, other = await brief.enqueue(), await crunch.enqueue()
+        await ended(app, other)
+        job = await ended(app, one)
+
+    assert (job.status, job.result, starts) == (Status.SUCCEEDED, "in time", [1])
+    assert not [event for event in told if isinstance(event, ClaimRefused)]

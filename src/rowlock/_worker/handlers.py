@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import decimal
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -140,6 +141,7 @@ class Handlers:
             return
 
         def end(outcome: Outcome) -> None:
+            run.came_at = time.monotonic()
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._end, run, outcome)
 
@@ -234,6 +236,7 @@ class Handlers:
                 outcome = execute.raised(run, error)
             else:
                 outcome = self._judge(run, result)
+            run.came_at = time.monotonic()
             try:
                 loop.call_soon_threadsafe(self._end, run, outcome)
             except RuntimeError:  # the loop is closed: the worker gave this one up
@@ -304,7 +307,7 @@ class Handlers:
         self._finish.put(run, outcome)
 
     def _time_out(self, run: Run) -> None:
-        if run.ended_at is not None:
+        if not run.is_running:
             return
         self.stop(run, "timeout")
         if not run.task.is_async:
@@ -312,7 +315,7 @@ class Handlers:
 
     def _give_up(self, run: Run) -> None:
         """Free the slot of a handler that doesn't stop; its late end is dropped."""
-        if run.ended_at is not None:
+        if not run.is_running:
             return
         if run.asyncio_task is not None:
             self._kept.add(run.asyncio_task)

@@ -30,6 +30,7 @@ class Run:
     __slots__ = (
         "asyncio_task",
         "attempt",
+        "came_at",
         "claim",
         "ended_at",
         "is_settled",
@@ -56,6 +57,8 @@ class Run:
         self.started_at = time.monotonic()
         # None until the handler has ended or was given up.
         self.ended_at: float | None = None
+        # When its thread had an outcome, of which a blocked loop hears later.
+        self.came_at: float | None = None
         self.no_later_than = self.started_at + timeout if timeout else None
         self.asyncio_task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -92,21 +95,31 @@ class Run:
         return self.attempt.cancelled.reason
 
     @property
+    def is_running(self) -> bool:
+        """Whether its handler runs, also where the loop hasn't heard of its end."""
+        return self.ended_at is None and self.came_at is None
+
+    @property
     def ran_s(self) -> float:
         """For how long the handler ran, or has run so far, in seconds."""
-        ended_at = time.monotonic() if self.ended_at is None else self.ended_at
-        return ended_at - self.started_at
+        for ended_at in (self.came_at, self.ended_at):
+            if ended_at is not None:
+                return ended_at - self.started_at
+        return time.monotonic() - self.started_at
 
     def is_renewed(self, now: float, lease_s: float) -> bool:
         """
         Tell whether its lease is still extended, at a monotonic instant.
 
-        Until its timeout; and when it has ended, for a lease in which its outcome may
-        be written, however long the store takes over that.
+        Until its timeout; while it has an outcome that the loop hasn't heard of; and
+        when it has ended, for a lease in which its outcome may be written, however long
+        the store takes over that.
         """
         if self.ended_at is not None:
             return now < self.ended_at + lease_s
-        return self.no_later_than is None or now <= self.no_later_than
+        if self.came_at is not None or self.no_later_than is None:
+            return True
+        return now <= self.no_later_than
 
     def is_overdue(self) -> bool:
         """Tell whether it runs, or has just ended, past its timeout."""

@@ -119,7 +119,7 @@ class Watchdog:
 
     async def _time_out(self) -> None:
         for run in self._runs:
-            if run.ended_at is None and run.is_overdue() and not run.is_settled:
+            if run.is_running and run.is_overdue() and not run.is_settled:
                 await self._write_timeout(run)
 
     async def _write_timeout(self, run: Run) -> None:
