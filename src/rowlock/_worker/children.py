@@ -197,7 +197,9 @@ class Children:
         until = time.monotonic() + LONGEST_START_S
         problem: str | None = f"it wasn't ready within {LONGEST_START_S:g} s"
         try:
-            while (message := child.hear(until)) is not None:
+            # Nothing may come of a look: the fork server's death wakes it, too.
+            while time.monotonic() < until:
+                message = child.hear(until)
                 if isinstance(message, Logged):
                     handle(message.record)
                 elif isinstance(message, Ready):

@@ -53,7 +53,9 @@ class Renew:
     def abandon(self, within_s: float) -> None:
         """Mark what is held as abandoned, from any thread; wait so long at most."""
         self._abandoning = True
-        with contextlib.suppress(RuntimeError, TimeoutError):  # it has ended, or hangs
+        with contextlib.suppress(
+            RuntimeError, TimeoutError
+        ):  # it doesn't run, or hangs
             self._watch.soon(self.turn).result(within_s)
 
     async def turn(self) -> float:

@@ -35,7 +35,7 @@ class Watch:
         self._failure: Exception | None = None
         self._main: asyncio.AbstractEventLoop | None = None
         # The thread's, from its start on.
-        self._loop: asyncio.AbstractEventLoop
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._ready = threading.Event()
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
@@ -62,7 +62,15 @@ class Watch:
             raise _unable(self._failure) from self._failure
 
     def soon(self, turn: Turn) -> concurrent.futures.Future[None]:
-        """Have a turn taken at once, from any thread; done when it was tried."""
+        """
+        Have a turn taken at once, from any thread; done when it was tried.
+
+        Raises:
+            RuntimeError: the thread hasn't started yet, or has ended.
+        """
+        if self._loop is None:
+            msg = "the thread hasn't started yet"
+            raise RuntimeError(msg)
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._begin, turn, future)
         return future
@@ -80,7 +88,7 @@ class Watch:
 
     async def stop(self) -> None:
         """End the thread after the turns under way."""
-        if not self._thread.is_alive():
+        if self._loop is None or not self._thread.is_alive():
             return
         with contextlib.suppress(RuntimeError):  # it has ended meanwhile
             self._loop.call_soon_threadsafe(self._stopping.set)

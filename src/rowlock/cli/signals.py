@@ -80,8 +80,10 @@ class StopSignals:
         while self._next(first_at + self._within_s + OVERRUN_S):
             if time.monotonic() - first_at > SAME_SIGNAL_S:
                 end_at_once(INTERRUPTED)
-        self._abandon()
-        end_at_once(self.code, self._complain)
+        try:
+            self._abandon()
+        finally:  # whatever that came to
+            end_at_once(self.code, self._complain)
 
     def _next(self, until: float | None) -> str | None:
         """Wait for a signal that stops; None where none has come in time."""
