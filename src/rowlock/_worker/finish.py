@@ -199,6 +199,8 @@ class Finish:
             self._put_it_off(ended)
             return
         self._runs.drop(settled.key)
+        if ended.run.is_settled:
+            return  # the watchdog, in the same moment, was first, and told
         # Refused only because an earlier write, whose answer was lost, had worked, if
         # only as the cancel that was asked (law 21).
         was_written = (
@@ -207,9 +209,6 @@ class Finish:
             and settled.status in (ended.outcome.status, Status.CANCELLED)
         )
         if not settled.accepted and not was_written:
-            # Refused only because it has timed out while the loop was blocked.
-            if ended.run.is_settled:
-                return
             self._extensions.emit(
                 ClaimRefused(
                     job_id=settled.key.job_id,

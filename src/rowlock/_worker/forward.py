@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from rowlock._log import attempt_fields
 from rowlock._worker.messages import Logged
+
+# As the log's JSON shows them.
+_AS_TEXT = (datetime, date, timedelta, Decimal, UUID)
 
 
 class Forward(logging.Handler):
@@ -62,14 +68,15 @@ def handle(record: Mapping[str, Any]) -> None:
 
 
 def _sendable(value: object) -> object:
-    """Keep what is plain; put all else into words, as its class may fail over there."""
-    if value is None or isinstance(value, bool):
+    # What is of somebody's class may go into a pickle, and yet not come out of it.
+    if value is None or type(value) in (str, int, float, bool):
         return value
-    for kind in (str, int, float):
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, Mapping):
-        return {str(key): _sendable(each) for key, each in value.items()}
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, list | tuple):
         return [_sendable(each) for each in value]
-    return repr(value)
+    if isinstance(value, dict):
+        return {str(name): _sendable(each) for name, each in value.items()}
+    return str(value) if type(value) in _AS_TEXT else repr(value)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import decimal
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from rowlock import _attempt, _outcome
 from rowlock._events.worker import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
+from rowlock._worker.forks import home
 from rowlock._worker.runs import Run, Runs
 from rowlock._worker.surround import surrounded
 from rowlock._worker.threads import Threads
@@ -51,6 +53,7 @@ class Handlers:
             settings.cancel_grace.total_seconds(),
             settings.lease_s * CANCEL_GRACE_SHARE,
         )
+        self._pid = os.getpid()
         self._threads = Threads()
         # None: what would run in a child process runs here, as in tests.
         self._children: Children | None = None
@@ -201,9 +204,10 @@ class Handlers:
         """Await a handler inside what surrounds it."""
         try:
             arounds = self._extensions.arounds
-            result = await (
-                surrounded(arounds, run.attempt, call) if arounds else call()
-            )
+            with home(self._pid):
+                result = await (
+                    surrounded(arounds, run.attempt, call) if arounds else call()
+                )
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop
             self._raised(run, error)
         else:
@@ -238,7 +242,8 @@ class Handlers:
             # Judged here: an exception holds the frames, and goes with them, and a
             # large result is written as JSON in nobody's way.
             try:
-                result = context.run(run.task.function, **arguments)
+                with home(self._pid):
+                    result = context.run(run.task.function, **arguments)
             except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
                 run.returned_at = time.monotonic()
                 outcome = execute.raised(run, error)
@@ -276,7 +281,8 @@ class Handlers:
 
         def call() -> None:
             try:
-                came.append((function(), None))
+                with home(self._pid):
+                    came.append((function(), None))
             except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
                 came.append((None, error))
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -315,7 +321,7 @@ class Handlers:
         self._finish.put(run, outcome)
 
     def _time_out(self, run: Run) -> None:
-        if run.ended_at is not None:
+        if run.has_ended:
             return
         self.stop(run, "timeout")
         if not run.task.is_async:
@@ -323,7 +329,7 @@ class Handlers:
 
     def _give_up(self, run: Run) -> None:
         """Free the slot of a handler that doesn't stop; its late end is dropped."""
-        if run.ended_at is not None:
+        if run.has_ended:
             return
         if run.asyncio_task is not None:
             self._kept.add(run.asyncio_task)

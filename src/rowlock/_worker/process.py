@@ -46,6 +46,7 @@ class Process:
         self._woken, self._waker = context.Pipe(duplex=False)
         self._answers: deque[Answer] = deque()
         self._is_reaped = False
+        self._why: str | None = None
         self._is_closed = threading.Lock()
         self._waking = threading.Lock()
         # A daemon, so that no exit waits for it.
@@ -93,7 +94,11 @@ class Process:
         if self._ours in ready or self._ours.poll():
             try:
                 return self._ours.recv()
+            except (EOFError, ConnectionError) as error:
+                self.kill()
+                raise Gone from error
             except Exception as error:  # what can't be read comes from nobody sound
+                self._why = "the child process was killed, as what it sent is garbled,"
                 self.kill()
                 raise Gone from error
         if self._sentinel in ready and self.is_gone():
@@ -181,7 +186,7 @@ class Process:
             with _reaping:
                 code = self._process.exitcode
             self._is_reaped = code is not None
-            self._how = _in_words(code)
+            self._how = self._why or _in_words(code)
         return self._how
 
 

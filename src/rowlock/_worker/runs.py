@@ -97,8 +97,10 @@ class Run:
     @property
     def ran_s(self) -> float:
         """For how long the handler ran, or has run so far, in seconds."""
-        ended_at = time.monotonic() if self.ended_at is None else self.ended_at
-        return ended_at - self.started_at
+        for ended_at in (self.returned_at, self.ended_at):
+            if ended_at is not None:
+                return ended_at - self.started_at
+        return time.monotonic() - self.started_at
 
     def is_renewed(self, now: float, lease_s: float) -> bool:
         """

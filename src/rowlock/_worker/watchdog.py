@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rowlock._attempt import Attempt
-    from rowlock._job import Outcome
+    from rowlock._job import ClaimKey, Outcome
     from rowlock._worker.runs import Run, Runs
     from rowlock._worker.settings import Settings
     from rowlock._worker.watch import Watch
@@ -62,6 +62,7 @@ class Watchdog:
         self._blocked: LoopBlocked | None = None
         # Of these two, which the loop changes as well.
         self._lock = threading.Lock()
+        self._refused: set[ClaimKey] = set()
         self.blocks = 0
 
     @property
@@ -114,6 +115,7 @@ class Watchdog:
                 return  # it turns again
             self.blocks += 1
             self._blocked = blocked
+        self._refused.clear()
         self._extensions.emit(blocked)
 
     def _current(self) -> Attempt | None:
@@ -130,7 +132,7 @@ class Watchdog:
 
     async def _time_out(self) -> None:
         for run in self._runs:
-            if run.is_to_time_out():
+            if run.is_to_time_out() and run.key not in self._refused:
                 await self._write_timeout(run)
 
     async def _write_timeout(self, run: Run) -> None:
@@ -149,10 +151,12 @@ class Watchdog:
             return  # tried again at the next look
         if settled.is_locked:
             return
+        if not settled.accepted:
+            self._refused.add(run.key)  # somebody was faster
+            return
         run.is_settled = True
-        if settled.accepted:
-            for event in told(run, outcome, settled):
-                self._extensions.emit(event)
+        for event in told(run, outcome, settled):
+            self._extensions.emit(event)
 
     def _timed_out(self, run: Run) -> Outcome:
         return self._extensions.followed(run.claim, execute.timed_out(run))

@@ -93,8 +93,10 @@ class StopSignals:
             if time.monotonic() - first_at > SAME_SIGNAL_S:
                 say = partial(logger.warning, "%s once more: %s", again, AT_ONCE)
                 end_at_once(INTERRUPTED, say)
-        self._abandon()
-        end_at_once(self.code, self._complain)
+        try:
+            self._abandon()
+        finally:  # whatever that came to
+            end_at_once(self.code, self._complain)
 
     def _next(self, until: float | None) -> str | None:
         """Wait for a signal that stops; None where none has come in time."""
