@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from http.server import ThreadingHTTPServer
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     from rowlock._worker.health import Health
     from rowlock.cli.parameters import Address
@@ -86,8 +86,16 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
         def handle_error(self, *_: object) -> None:
             """Do nothing: a probe that goes away harms nobody."""
 
+    return _bound(Server, address, Answering)
+
+
+def _bound(
+    server: type[ThreadingHTTPServer],
+    address: Address,
+    answering: type[BaseHTTPRequestHandler],
+) -> ThreadingHTTPServer:
     try:
-        return Server(address, Answering)
+        return server(address, answering)
     except OSError as error:
         msg = (
             f"Probes can't be answered at {address}: {error.strerror or error}. Name"
