@@ -357,3 +357,15 @@ async def test_in_a_drain_it_runs_in_the_tests_own_process(app: App) -> None:
     await drain(app)
 
     assert (await app.get(job_id)).result == os.getpid()
+
+
+async def test_b75_the_start_of_a_child_is_no_time_of_the_handlers(
+    app: App, tmp_path: Path
+) -> None:
+    # A start takes longer: it imports the app. One child is warm, the others aren't.
+    task = apart.touch.options(timeout=0.15)
+    async with app.worker(concurrency=4):
+        ids = [await task.enqueue(str(tmp_path / str(n))) for n in range(4)]
+        jobs = [await ended(app, job_id) for job_id in ids]
+
+    assert {(job.status, job.attempts) for job in jobs} == {(Status.SUCCEEDED, 1)}

@@ -40,14 +40,13 @@ from rowlock._worker.messages import (
     Checkpoint,
     End,
     Ended,
-    Place,
     Progress,
     Ready,
     Setup,
     Start,
     Stop,
-    find,
 )
+from rowlock._worker.places import Place, find
 from rowlock._worker.runs import Run
 from rowlock._worker.surround import surrounded
 

@@ -9,7 +9,6 @@ its time, so that neither the loop nor a child that stands still holds up the ot
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import multiprocessing
 import os
 import sys
@@ -28,15 +27,13 @@ from rowlock._worker.messages import (
     Checkpoint,
     Ended,
     Logged,
-    Place,
     Progress,
     Ready,
     Setup,
     Start,
     Stop,
-    find,
-    place_of,
 )
+from rowlock._worker.places import Place, place_of
 from rowlock._worker.process import LONGEST_GOODBYE_S, Gone, Process
 
 if TYPE_CHECKING:
@@ -58,42 +55,14 @@ LONGEST_DEATH_S = 5.0
 IDLE_SHARE = 0.5
 
 
-def check(tasks: Iterable[Task[..., Any]]) -> None:
-    """
-    Refuse tasks that no child process could run.
-
-    Raises:
-        ConfigError: one isn't found where a child looks for it, or is bounded in a way
-            that this system can't.
-    """
-    for task in tasks:
-        place = place_of(task)
-        with contextlib.suppress(AttributeError, ImportError):
-            if find(place) is task:
-                _check_memory(task)
-                continue
-        msg = (
-            f"The task {task.name!r} runs in a child process, which looks for it at"
-            f" {place.module}.{place.qualname}, and it isn't there: decorate the"
-            " function where it stands, with @app.task outermost."
-        )
-        raise ConfigError(msg)
-
-
-def _check_memory(task: Task[..., Any]) -> None:
-    if task.defaults.max_memory_mb is not None and sys.platform != "linux":
-        msg = (
-            f"The task {task.name!r} has max_memory_mb, which needs Linux: memory is"
-            " read from /proc."
-        )
-        raise ConfigError(msg)
-
-
 class Drive:
     """One attempt in a child, as its thread sees it."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        # It counts from where the handler begins, not while a child starts.
+        self.timeout_s = execute.timeout_of(run.claim, run.task)
+        run.no_later_than = None
         self.child: Process | None = None
         self.has_begun = False
         self.is_told = False
@@ -213,6 +182,15 @@ class Children:
         msg = f"A child process for executor='process' can't start: {problem}."
         raise ConfigError(msg)
 
+    def _started(self, drive: Drive) -> Process:
+        try:
+            return self._start(drive)
+        except ConfigError:
+            # The fork server may have died just then: another start has another one.
+            if drive.run.reason is not None or self._is_closed:
+                raise
+        return self._start(drive)
+
     def _keep(self, child: Process) -> None:
         with self._lock:
             if not self._is_closed:
@@ -226,7 +204,7 @@ class Children:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
             if child is None:
-                return self._start(drive)
+                return self._started(drive)
             if not child.is_gone() and not _is_spent(child, task):
                 return child
             self._retire(child)
@@ -276,6 +254,7 @@ class Children:
                     return outcome
                 case Begun():
                     drive.has_begun = True
+                    run.begin(drive.timeout_s)
                 case Logged(record):
                     handle(record)
                 case Progress(progress):
@@ -352,16 +331,10 @@ class Children:
 def _problem(child: Process, drive: Drive | None) -> str | None:
     """Wait until a child is ready; tell what keeps it from that."""
     until = time.monotonic() + LONGEST_START_S
-    while (now := time.monotonic()) < until:
-        look_at = until
-        if drive is not None:
-            run = drive.run
-            if run.is_overdue():
-                run.attempt.cancelled.set("timeout")
-            if run.reason is not None:
-                return "its job was told to stop meanwhile"
-            look_at = min(until, run.no_later_than or until)
-        match child.hear(max(look_at, now)):
+    while time.monotonic() < until:
+        if drive is not None and drive.run.reason is not None:
+            return "its job was told to stop meanwhile"
+        match child.hear(until):
             case Logged(record):
                 handle(record)
             case Ready(problem):

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rowlock._cancelled import Reason
 from rowlock._job import Claim, Outcome
-
-if TYPE_CHECKING:
-    from rowlock._task import Task
-
-
-class Place(NamedTuple):
-    """Where a child finds a task: it can't be sent one."""
-
-    task: str
-    module: str
-    qualname: str
+from rowlock._worker.places import Place
 
 
 class Setup(NamedTuple):
@@ -90,25 +78,3 @@ class Ended(NamedTuple):
 
     outcome: Outcome
     swallowed: tuple[str, ...]
-
-
-def place_of(task: Task[..., Any]) -> Place:
-    """Tell where a child finds a task."""
-    function = task.function
-    return Place(task.name, function.__module__, function.__qualname__)
-
-
-def find(place: Place) -> object:
-    """
-    Find what stands at a place.
-
-    Raises:
-        AttributeError: nothing does.
-        ImportError: its module can't be had.
-    """
-    found: object = sys.modules.get(place.module)
-    if found is None:
-        found = importlib.import_module(place.module)
-    for name in place.qualname.split("."):
-        found = getattr(found, name)
-    return found

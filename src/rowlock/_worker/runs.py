@@ -125,6 +125,11 @@ class Run:
         """Whether its handler has ended, or nobody waits for it; for any thread."""
         return self.ended_at is not None or self.returned_at is not None
 
+    def begin(self, timeout: float) -> None:
+        """Note that its handler begins only now."""
+        self.started_at = time.monotonic()
+        self.no_later_than = self.started_at + timeout if timeout else None
+
     def is_overdue(self) -> bool:
         """Tell whether it runs, or has just ended, past its timeout."""
         return self.no_later_than is not None and time.monotonic() > self.no_later_than

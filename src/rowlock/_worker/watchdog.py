@@ -132,6 +132,9 @@ class Watchdog:
 
     async def _time_out(self) -> None:
         for run in self._runs:
+            # A child's own thread keeps its time, and its retry mustn't run beside it.
+            if run.task.defaults.executor is not None:
+                continue
             if run.is_to_time_out() and run.key not in self._refused:
                 await self._write_timeout(run)
 

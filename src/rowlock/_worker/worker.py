@@ -26,6 +26,7 @@ from rowlock._worker.finish import Finish
 from rowlock._worker.handlers import Handlers
 from rowlock._worker.health import Health, Signs, judge
 from rowlock._worker.outage import Outage
+from rowlock._worker.places import check as check_places
 from rowlock._worker.presence import Presence
 from rowlock._worker.relay import Relay
 from rowlock._worker.renew import Renew
@@ -300,11 +301,7 @@ class Worker:
                 " or macOS: here a plain function runs in a thread."
             )
             raise ConfigError(msg)
-        if apart:
-            # With it comes multiprocessing, which few workers need.
-            from rowlock._worker.children import check  # noqa: PLC0415
-
-            check(apart)
+        check_places(apart)
 
     def _check_unused(self) -> None:
         begun = self._running
