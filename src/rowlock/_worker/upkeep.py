@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ BATCH = 100
 PRUNE_BATCH = 1000
 LONGEST_PAUSE_S = 15.0
 PRUNE_PAUSE_S = 3600.0
+# For how long, and how often, a dead worker's row that is locked is tried again.
+LONGEST_DEATH_S = 30.0
+DEATH_PAUSE_S = 0.25
 # Between two batches of pruning, so that it stays off everybody's path.
 PRUNE_BREATH_S = 0.01
 
@@ -71,6 +75,25 @@ class Upkeep:
             count += await self._recover(claims)
             if len(claims) < BATCH:
                 break
+        return count
+
+    async def recover_dead(self, worker: str) -> int:
+        """
+        Recover what a worker known to be dead held, whatever its leases (law 9).
+
+        A row that a transaction of its still locks, as its server hasn't noticed yet,
+        is tried again for a while, then left to its lease.
+        """
+        count, until = 0, time.monotonic() + LONGEST_DEATH_S
+        while claims := await self._outage.outlast(
+            lambda: self._store.lost(BATCH, worker=worker), writing=False
+        ):
+            recovered = await self._recover(claims)
+            count += recovered
+            if not recovered and time.monotonic() >= until:
+                break
+            if not recovered:
+                await asyncio.sleep(DEATH_PAUSE_S)
         return count
 
     async def _lost(self) -> Sequence[Claim]:

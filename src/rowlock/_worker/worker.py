@@ -159,6 +159,10 @@ class Worker:
         if self._is_used:
             self._renew.abandon(LAST_WORDS_S)
 
+    async def _recover(self, worker: str) -> int:
+        """Recover what a worker held whose death its supervisor has seen."""
+        return await self._upkeep.recover_dead(worker)
+
     async def run(self, *, ends_when_overrun: bool = False) -> int:
         """
         Work until stopped; tell how many claims were left to their lease.

@@ -1,0 +1,61 @@
+"""
+The line between a supervisor and a worker process: JSON, an object a line.
+
+The worker says `worker` (its id), `health`, `failed` with its exit `code`, and
+`recovered`; the supervisor says `stop` (which signal) and `recover` (whose claims).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from typing import Any, TypeAlias
+
+Message: TypeAlias = dict[str, Any]
+
+# By which a worker process knows its supervisor: the numbers of two files, the line
+# and the pipe that the supervisor's end closes.
+VARIABLE = "ROWLOCK_SUPERVISED"
+BUFFER = 65_536
+
+
+class Channel:
+    """One end of the line; any thread may send, one receives."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._sending = threading.Lock()
+        self._rest = b""
+
+    def fileno(self) -> int:
+        """Give the number of the file, for who waits for several."""
+        return self._end.fileno()
+
+    def send(self, **message: object) -> None:
+        """
+        Send a message.
+
+        Raises:
+            OSError: the other end is closed, or takes nothing now.
+        """
+        line = json.dumps(message).encode() + b"\n"
+        with self._sending:
+            self._end.sendall(line)
+
+    def receive(self) -> list[Message]:
+        """
+        Receive what has come, which may be no whole message.
+
+        Raises:
+            EOFError: the other end is closed.
+        """
+        came = self._end.recv(BUFFER)
+        if not came:
+            raise EOFError
+        *lines, self._rest = (self._rest + came).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()

@@ -1,0 +1,52 @@
+"""Deaths of processes: of those that were started here, and of those they left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """
+    Become the parent of what a worker process leaves behind, as process 1 is.
+
+    Where process 1 reaps nobody, as a script in a container, a dead group would seem to
+    live for ever. Only Linux can; elsewhere process 1 does it.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap(before: Callable[[int], None]) -> Iterator[tuple[int, int]]:
+    """
+    Reap all that have died; give each one's id and exit code, negative for a signal.
+
+    `before` is told of a process whose id can't be another's yet.
+    """
+    while (pid := _dead()) is not None:
+        before(pid)
+        try:
+            pid, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
+
+
+def _dead() -> int | None:
+    """Find one that has died and isn't reaped; 0 where only reaping tells."""
+    if not hasattr(os, "waitid"):
+        return -1
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if found is None else found.si_pid
