@@ -217,7 +217,7 @@ def test_what_fails_inside_is_logged_with_its_traceback_and_ends_it_with_1(
 ) -> None:
     (folder / "shop.py").write_text(f"{SHOP}\napp.retention = None\n")
 
-    worker = start("worker", "shop:app")
+    worker = start("worker", "shop:app", "--no-supervisor")
 
     assert worker.ends(with_traceback=True) == 1
     assert worker.lines[-1].startswith("Error: Rowlock met what it didn't expect")
@@ -242,7 +242,8 @@ def test_a_live_worker_is_seen_by_stats_and_a_stopped_one_is_not(
 ) -> None:
     enqueue("wait", '{"seconds": 1}')
 
-    worker = start("worker", "shop:app", "--queue", "default", "--queue", "mail")
+    queues = ("--queue", "default", "--queue", "mail")
+    worker = start("worker", "shop:app", "--no-supervisor", *queues)
     worker.prints("waiting")
     stats = run("stats", "-A", "shop").stdout
     worker.signal(signal.SIGTERM)
@@ -298,7 +299,7 @@ def test_a_schema_that_is_too_new_is_not_served(
     enqueue("greet", '{"name": "Ada"}')
     come_from_the_future(folder / "shop.db")
 
-    worker = start("worker", "shop:app")
+    worker = start("worker", "shop:app", "--no-supervisor")
 
     assert worker.ends() == 4
     assert "upgrade Rowlock" in worker.lines[-1]

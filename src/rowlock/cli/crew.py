@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 # are tried every 30 s at the least, and take some.
 LONGEST_ABSENCE_S = 60.0
 LONGEST_SILENCE_S = 30.0
+STOPPING = "it is stopping"
 
 
-def crew_health(slots: Sequence[Slot]) -> Health:
+def crew_health(slots: Sequence[Slot], *, is_stopping: bool = False) -> Health:
     """Judge all by what each has said of itself: ready where one is."""
     now = time.monotonic()
     children = [child for slot in slots if (child := slot.child) is not None]
     told = [_health(child) for child in children]
     ills, waits = _absent(slots, now)
+    if is_stopping:
+        ills, waits = [], [STOPPING]
     for child, health in zip(children, told, strict=True):
         is_only = len(slots) == 1
         reasons = [
@@ -34,14 +37,14 @@ def crew_health(slots: Sequence[Slot]) -> Health:
         if (silent_s := now - child.heard_at) > LONGEST_SILENCE_S:
             reasons.append(f"{_name(child)} hasn't been heard of for {silent_s:.0f} s")
             ills += reasons
-        elif health.healthy:
+        elif health.healthy and not is_stopping:
             waits += reasons
-        else:
+        elif not health.healthy:
             ills += reasons
     return Health(
         worker=", ".join(_name(child) for child in children) or "to be started",
         healthy=not ills,
-        ready=any(health.ready for health in told),
+        ready=not is_stopping and any(health.ready for health in told),
         reasons=(*ills, *waits),
         running=sum(health.running for health in told),
         stuck=sum(health.stuck for health in told),

@@ -14,7 +14,7 @@ import click
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._job import check_id
-from rowlock._options import check_name
+from rowlock._options import check_interval, check_lease, check_name
 from rowlock.cli import colour
 from rowlock.cli.documents import Output
 
@@ -84,6 +84,22 @@ def read_seconds(
         )
         raise UsageError(msg) from None
     return to_delay(seconds, param.opts[0])
+
+
+def read_lease(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> timedelta | None:
+    """Read a lease."""
+    seconds = read_seconds(ctx, param, value)
+    return None if seconds is None else check_lease(seconds, param.opts[0])
+
+
+def read_interval(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> timedelta | None:
+    """Read how often, or after how long, something is done."""
+    seconds = read_seconds(ctx, param, value)
+    return None if seconds is None else check_interval(seconds, param.opts[0])
 
 
 class Address(NamedTuple):

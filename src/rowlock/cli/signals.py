@@ -145,6 +145,12 @@ class Heard:
         except BlockingIOError:
             return b""
 
+    def close(self) -> None:
+        """Hear no more; what comes now is ignored, as the end is near."""
+        signal.set_wakeup_fd(-1)
+        self._ours.close()
+        self._signals.close()
+
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
     """Do nothing: what the interpreter writes to its socket is what counts."""

@@ -130,13 +130,16 @@ class Supervised:
         if self._health is None:
             return
         health, now = self._health(), time.monotonic()
-        is_news = self._told is None or (
-            (health.healthy, health.ready) != (self._told.healthy, self._told.ready)
-        )
+        is_news = self._told is None or _sight(health) != _sight(self._told)
         if is_news or now - self._told_at >= BEAT_S:
             self._told, self._told_at = health, now
             with contextlib.suppress(OSError):
                 self._channel.send(health=asdict(health))
+
+
+def _sight(health: Health) -> tuple[object, ...]:
+    """Give what is told at once where it changes."""
+    return health.healthy, health.ready, health.stuck, health.loop_blocks
 
 
 def _die_with(life: int) -> None:

@@ -17,6 +17,7 @@ import time
 
 import click
 
+from rowlock._worker.health import Health
 from rowlock.cli import colour
 from rowlock.cli.child import Child
 from rowlock.cli.crew import crew_health
@@ -50,7 +51,7 @@ def supervise(processes: int, *, shutdown_s: float, health: Address | None) -> i
     Gives the exit code.
     """
     supervisor = Supervisor(processes, shutdown_s)
-    with serving_health(health, lambda: crew_health(supervisor.slots)):
+    with serving_health(health, supervisor.health):
         return supervisor.run()
 
 
@@ -78,14 +79,19 @@ class Supervisor:
         adopt_orphans()
         heard = Heard(_heeded())
         self._selector.register(heard, selectors.EVENT_READ)
-        while self._children or self._told_at is None:
-            for key, _ in self._selector.select(self._patience()):
-                if key.fileobj is heard:
-                    self._obey(heard.read())
-                else:
-                    self._hear(key.data)
-            self._turn()
+        with contextlib.closing(heard), self._selector:
+            while self._children or self._told_at is None:
+                for key, _ in self._selector.select(self._patience()):
+                    if key.fileobj is heard:
+                        self._obey(heard.read())
+                    else:
+                        self._hear(key.data)
+                self._turn()
         return self._code
+
+    def health(self) -> Health:
+        """Tell how its workers are, for a probe; from any thread."""
+        return crew_health(self.slots, is_stopping=self._told_at is not None)
 
     def _turn(self) -> None:
         for pid, code in reap(self._kill_group):

@@ -19,6 +19,8 @@ from rowlock.cli.parameters import (
     app_option,
     colour_option,
     read_address,
+    read_interval,
+    read_lease,
     read_name,
     read_names,
     read_seconds,
@@ -92,7 +94,7 @@ class _Options(TypedDict):
 @click.option(
     "--lease",
     default=None,
-    callback=read_seconds,
+    callback=read_lease,
     metavar="DURATION",
     help="For how long a claim is exclusive unless renewed; else the app's (300).",
 )
@@ -123,7 +125,7 @@ class _Options(TypedDict):
     "--blocked-after",
     default="1",
     show_default=True,
-    callback=read_seconds,
+    callback=read_interval,
     metavar="DURATION",
     help="For how long a handler may block the event loop before that is logged.",
 )
