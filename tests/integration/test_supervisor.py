@@ -156,14 +156,17 @@ async def test_the_job_of_a_killed_worker_starts_again_at_once(
 ) -> None:
     """At a lease of 300 s: by a worker that lives, or by the one that follows."""
     job_id = known(await shop.tasks["nap"].enqueue())
+    began_at = time.monotonic()
     worker = start("worker", "shop:app", "--processes", processes)
     first = await prints(worker, rf"began nap {job_id}/1 in (\d+)")
+    # Without another, a process has to start, which takes what it takes.
+    start_s = time.monotonic() - began_at if processes == 1 else 0.0
     await started(worker, processes)
     killed_at = time.monotonic()
     os.kill(int(first[1]), signal.SIGKILL)
     second = await prints(worker, rf"began nap {job_id}/2 in (\d+)")
 
-    assert time.monotonic() - killed_at < SOON_S
+    assert time.monotonic() - killed_at < max(SOON_S, start_s), worker.output
     assert first[1] != second[1]
     job = await shop.get(job_id)
     assert (job.status, job.losses, job.failures) == (Status.RUNNING, 1, 0)
@@ -335,10 +338,8 @@ async def test_a_worker_with_too_many_stuck_handlers_is_replaced(
     assert await ends(worker) == 0
 
 
-async def test_probes_name_the_worker_that_is_missing(
-    shop: App, start: type[Command]
-) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+async def test_probes_name_the_worker_that_is_missing(start: type[Command]) -> None:
     worker = start(
         *("worker", "shop:app", "--processes", "2", "--health", "127.0.0.1:0")
     )
