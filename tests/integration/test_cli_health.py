@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -30,7 +31,11 @@ def port_of(worker: Command) -> int:
         r"Probes are answered at http://[^ ]+:(\d+)/health", worker.output
     )
     assert found is not None
-    worker.prints("worker.started")
+    until = time.monotonic() + 20
+    while probe(int(found[1]), "/ready")[0] != HTTPStatus.OK:
+        assert time.monotonic() < until, worker.output
+        # The worker tells its supervisor when it likes, on no clock of ours.
+        time.sleep(0.02)
     return int(found[1])
 
 
