@@ -16,8 +16,8 @@ import pytest
 from tests.eventually import eventually
 
 from .command_line import SHOP, Command
+from .supervising import children_of, lives, prints, started
 from .test_cli_worker import come_from_the_future, enqueue
-from .test_supervisor import children_of, lives, prints, started
 
 pytestmark = pytest.mark.usefixtures("shop")
 
@@ -89,7 +89,7 @@ def test_a_store_that_cant_be_served_is_told_once_and_tried_again(
     enqueue("greet", '{"name": "Ada"}')
     come_from_the_future(folder / "shop.db")
     worker = start("worker", "shop:app", "--processes", "2")
-    worker.prints("No worker could be started, which is tried again: ")
+    worker.prints("No worker could start, which is tried again: ")
     pids: set[int] = set()
     while len(pids) < 6:
         time.sleep(0.02)  # processes start when they start

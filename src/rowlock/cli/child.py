@@ -26,7 +26,7 @@ class Child:
         self.health: dict[str, Any] | None = None
         self.failure: str | None = None
         self.code: int | None = None
-        self.is_told = False
+        self.told_at: float | None = None
         self.recovered: list[str] = []
         self.began_at = self.heard_at = time.monotonic()
         self.ready_at: float | None = None
@@ -77,9 +77,9 @@ class Child:
 
     def stop(self, number: int) -> None:
         """Tell it to stop, as that signal would."""
-        if self.is_told or self.code is not None:
+        if self.told_at is not None or self.code is not None:
             return
-        self.is_told = True
+        self.told_at = time.monotonic()
         try:
             self.channel.send(stop=number)
         except OSError:  # a handler has closed what isn't its own

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rowlock.cli.child import Child
     from rowlock.cli.slot import Slot
 
-# A worker that is missing, or silent, for longer doesn't come back by itself: starts
-# are tried every 30 s at the least, and take some.
-LONGEST_ABSENCE_S = 60.0
+# A worker that is missing, or silent, for longer doesn't come back by itself: a start
+# is tried every 30 s at the least, and may import much.
+LONGEST_ABSENCE_S = 120.0
 LONGEST_SILENCE_S = 30.0
 STOPPING = "it is stopping"
 

@@ -18,9 +18,10 @@ def adopt_orphans() -> None:
     live for ever. Only Linux can; elsewhere process 1 does it.
     """
     if sys.platform == "linux":
-        import ctypes
+        # Not every Python has ctypes, nor every kernel this.
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes
 
-        with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -47,7 +47,9 @@ class Recoveries:
             for worker in child.recovered:
                 self._lost.pop(worker, None)
             child.recovered.clear()
-        ready = [child for child in children if child.is_ready and not child.is_told]
+        ready = [
+            child for child in children if child.is_ready and child.told_at is None
+        ]
         if not ready:
             return
         for worker, (again_at, asked) in self._lost.items():

@@ -98,14 +98,15 @@ class Supervisor:
             if (dead := self._children.pop(pid, None)) is not None:
                 self._bury(dead, code)
         now = time.monotonic()
+        for each in self._children.values():
+            if now - (each.told_at or now) > self._shutdown_s + OVERRUN_S:
+                each.kill()
         self._recoveries.turn([*self._children.values()], now)
         if self._told_at is None:
             self._replacing.turn(now)
             for slot in self.slots:
                 if slot.is_due(now) and (child := self._start()) is not None:
                     slot.child = child
-        elif now - self._told_at > self._shutdown_s + OVERRUN_S:
-            self._kill()
 
     def _patience(self) -> float:
         """Tell how long to wait for news at most, in seconds."""
@@ -140,11 +141,8 @@ class Supervisor:
                 child.stop(number)
         elif now - self._told_at > SAME_SIGNAL_S:
             self._code = INTERRUPTED
-            self._kill()
-
-    def _kill(self) -> None:
-        for child in self._children.values():
-            child.kill()
+            for child in self._children.values():
+                child.kill()
 
     # Children
 
@@ -184,6 +182,8 @@ class Supervisor:
         dead.died(code)
         self._recoveries.add(dead)
         if self._told_at is not None:
+            if dead.failure is not None:
+                logger.error("A worker failed as it ended: %s", dead.failure)
             # Before it had an id it held nothing: the signal itself may have ended it.
             if code and dead.worker is not None and self._code == 0:
                 self._code = FAILED
@@ -214,11 +214,12 @@ class Supervisor:
             self._tell_failure(dead.failure)
         else:
             logger.warning(
-                "%s (process %d) %s; what it held is recovered, and another is started"
-                " in %.1f s.",
+                "%s (process %d) %s%s; what it held is recovered, and another is"
+                " started in %.1f s.",
                 f"Worker {dead.worker}" if dead.worker else "A worker at its start",
                 dead.pid,
                 dead.how_it_ended(),
+                f" ({dead.failure})" if dead.failure else "",
                 delay_s,
             )
 
@@ -226,9 +227,7 @@ class Supervisor:
         """Tell why a worker doesn't start, once for as long as it is the same."""
         if failure != self._failure:
             self._failure = failure
-            logger.error(
-                "No worker could be started, which is tried again: %s", failure
-            )
+            logger.error("No worker could start, which is tried again: %s", failure)
 
 
 def _heeded() -> list[signal.Signals]:
