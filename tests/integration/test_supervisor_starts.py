@@ -83,6 +83,26 @@ def most_files(pid: int) -> int:
     return max(counts)
 
 
+def test_it_loads_neither_the_app_nor_a_store(start: type[Command]) -> None:
+    program = """
+import atexit, os, sys
+if "ROWLOCK_SUPERVISED" not in os.environ:
+    atexit.register(lambda: print("loaded", *sys.modules))
+from rowlock.cli.main import main
+main(prog_name="rowlock")
+"""
+    worker = start("worker", "shop:app", program=program)
+    worker.prints("worker.started")
+    worker.signal(signal.SIGTERM)
+    loaded = set(worker.prints("loaded ").split())
+
+    assert "rowlock.cli.supervisor" in loaded
+    heavy = {"asyncio", "msgspec", "sqlite3", "psycopg", "shop"}
+    heavy |= {"rowlock.stores.sqlite", "rowlock.stores.postgres"}
+    assert not loaded & heavy
+    assert worker.ends() == 0
+
+
 def test_a_store_that_cant_be_served_is_told_once_and_tried_again(
     start: type[Command], folder: Path
 ) -> None:
