@@ -118,7 +118,7 @@ class Supervisor:
             for slot in self.slots
             if slot.child is None and self._told_at is None
         ]
-        return max(min(IDLE_S, *starts, IDLE_S), 0.0)
+        return max(min([IDLE_S, *starts]), 0.0)
 
     # Signals
 
@@ -182,11 +182,7 @@ class Supervisor:
         dead.died(code)
         self._recoveries.add(dead)
         if self._told_at is not None:
-            if dead.failure is not None:
-                logger.error("A worker failed as it ended: %s", dead.failure)
-            # Before it had an id it held nothing: the signal itself may have ended it.
-            if code and dead.worker is not None and self._code == 0:
-                self._code = FAILED
+            self._note_end(dead, code)
             return
         if code == USAGE and not self._has_served:
             self._give_up(dead)
@@ -197,6 +193,16 @@ class Supervisor:
                 slot.promote()
         else:
             self._replacing.died(dead)
+
+    def _note_end(self, dead: Child, code: int) -> None:
+        """Take in how one ended that was told to, if it matters."""
+        # Before it had an id it held nothing: the signal itself may have ended it.
+        if dead.worker is None or not code:
+            return
+        if dead.failure is not None:
+            logger.error("Worker %s failed as it ended: %s", dead.worker, dead.failure)
+        if self._code == 0:
+            self._code = FAILED
 
     def _slot_of(self, child: Child) -> Slot | None:
         return next((slot for slot in self.slots if slot.child is child), None)
