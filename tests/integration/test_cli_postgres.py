@@ -172,13 +172,13 @@ def test_a_server_out_of_reach_ends_each_with_4(command: tuple[object, ...]) -> 
     assert "postgresql://ada@127.0.0.1:1/shop is out of reach" in said
 
 
-def test_a_worker_whose_server_is_out_of_reach_ends_with_4(
+def test_a_worker_alone_whose_server_is_out_of_reach_ends_with_4(
     url: str, start: type[Command], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert url
     monkeypatch.setenv("ROWLOCK_DATABASE_URL", "postgresql://ada@127.0.0.1:1/shop")
 
-    worker = start("worker", "shop:app")
+    alone = start("worker", "shop:app", "--no-supervisor")
 
-    assert worker.ends() == 4
-    assert "is out of reach: check that it runs" in worker.output
+    assert alone.ends() == 4
+    assert "is out of reach: check that it runs" in alone.output
