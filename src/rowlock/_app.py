@@ -264,9 +264,10 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         It claims from every queue unless `queues` names some. Leaving the block stops
         it as SIGTERM stops `rowlock worker`.
 
-        A handler that was told to stop has `cancel_grace` to end (0.4 of the lease at
-        most). Then it is stuck: it runs on and its place is free, unless more than
-        `max_stuck` are (None is four times `concurrency`), when each keeps its place.
+        An async handler that was cancelled has `cancel_grace` to end (0.4 of the lease
+        at most), a plain one until its timeout. Then it is stuck: it runs on and its
+        place is free, unless more than `max_stuck` are (None is four times
+        `concurrency`), when each keeps its place.
         Where a handler blocks the event loop, that is logged after `blocked_after`.
 
             >>> import asyncio

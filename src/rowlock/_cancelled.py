@@ -105,9 +105,10 @@ class Cancelled:
 
     def set(self, reason: Reason) -> None:
         """Set it; the first reason stays."""
-        if self.reason is not None:
-            return
-        self.reason = reason
+        with _making:
+            if self.reason is not None:
+                return
+            self.reason = reason
         if self._event is not None:
             self._event.set()
         for loop, future in tuple(self._waiters):
@@ -116,7 +117,8 @@ class Cancelled:
                 loop.call_soon_threadsafe(_resolve, future, reason)
 
 
-# Two threads that begin to wait at once wait on the same event.
+# Two threads that begin to wait at once wait on the same event, and of two that set it
+# one was first.
 _making = threading.Lock()
 
 

@@ -109,6 +109,12 @@ def _running(job: Job, seen: Overview) -> tuple[Reason, str]:
         if seen.workers:
             return "lost", f"{lost}: a live one recovers it"
         return "lost", f"{lost}: it is recovered when a worker is started"
+    if not any(worker.id == job.worker for worker in seen.workers):
+        until = "" if job.leased_until is None else relative(job.leased_until, now)
+        return "lost", (
+            f"is held by worker {job.worker}, which isn't live any more: it is"
+            f" recovered when its lease ends, {until}"
+        )
     return "running", f"{runs}{asked(job)}"
 
 

@@ -123,7 +123,8 @@ def test_an_address_that_is_taken_is_said_to_be(start: type[Command]) -> None:
         port = taken.getsockname()[1]
         worker = start("worker", "shop:app", "--health", f"127.0.0.1:{port}")
 
-        assert worker.ends() == 2
+        # It may be free in a moment: whoever runs the worker starts it again.
+        assert worker.ends() == 1
     assert f"Probes can't be answered at 127.0.0.1:{port}: " in worker.output
     assert "Traceback" not in worker.output
 

@@ -321,6 +321,28 @@ def field(told: str, event: str, name: str) -> int:
     return int(found[1])
 
 
+def test_a_worker_whose_child_never_comes_up_is_stopped_in_time(
+    goodbyes: str, folder: Path, start: type[Command]
+) -> None:
+    assert goodbyes
+    slow = """
+import multiprocessing
+
+if multiprocessing.parent_process():
+    print("coming up", flush=True)
+    time.sleep(600)
+
+@app.task(executor="process")
+def apart() -> None: ...
+"""
+    (folder / "slow.py").write_text(SHOP + slow)
+    worker = start("worker", "slow:app", "--shutdown-timeout", "0.5")
+    worker.prints("coming up")
+    worker.signal(signal.SIGTERM)
+
+    assert worker.ends(within=0.5 + 5) == 1
+
+
 async def busy(app: App, worker: Command, doing: str) -> None:
     """Have a worker do something, to be met by the end of its store."""
     if doing == "idle":

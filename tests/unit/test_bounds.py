@@ -32,7 +32,7 @@ def full_look(
     queues: Collection[str] | None = None,
     tasks: frozenset[str] = TASKS,
 ) -> Plan:
-    return bounds.plan_full(tasks, queues, lines, bounds.moment())
+    return bounds.plan_full(tasks, queues, lines, bounds.moment(tasks))
 
 
 def look(
@@ -151,13 +151,50 @@ def test_news_of_an_unknown_line_make_it_known(bounds: Bounds) -> None:
 
 
 def test_a_line_heard_of_while_a_full_look_reads_them_is_kept(bounds: Bounds) -> None:
-    moment = bounds.moment()
+    moment = bounds.moment(TASKS)
     fresh = Line("fresh", 0)
     bounds.heard([Arrival(fresh, NOW, None)])
 
     plan = bounds.plan_full(TASKS, None, [MAIL], moment)
 
     assert set(plan.lines) == {MAIL, fresh}
+
+
+@pytest.mark.parametrize("queues", [None, ["mail"]])
+def test_a_line_heard_of_while_the_first_full_look_reads_them_is_kept(
+    queues: Collection[str] | None,
+) -> None:
+    bounds = Bounds()
+    moment = bounds.moment(TASKS)
+    bounds.heard([Arrival(MAIL, NOW, None), Arrival(BILL, NOW, None)])
+
+    plan = bounds.plan_full(TASKS, queues, [], moment)
+
+    assert set(plan.lines) == ({MAIL, BILL} if queues is None else {MAIL})
+    # Nobody has asked when the next job of such a line is due.
+    assert bounds.next_due(TASKS, plan, NOW) == (False, None)
+    # What it was not to look at, it has not covered.
+    assert (bounds.plan(TASKS, ["bill"], 0.0) is None) == (queues is not None)
+
+
+def test_news_of_queues_that_are_not_covered_are_forgotten_after_the_look() -> None:
+    bounds = Bounds()
+    full_look(bounds, MAIL, queues=["mail"])
+    bounds.heard([Arrival(BILL, NOW, None)])
+
+    assert set(planned(bounds, ["mail"]).lines) == {MAIL}
+    assert not full_look(bounds, queues=["bill"]).lines
+
+
+def test_a_full_look_that_was_forgotten_while_it_read_covers_nothing() -> None:
+    bounds = Bounds()
+    moment = bounds.moment(TASKS)
+    bounds.doubt()
+    bounds.heard([Arrival(MAIL, NOW, None)])
+
+    bounds.plan_full(TASKS, None, [], moment)
+
+    assert bounds.plan(TASKS, None, 0.0) is None
 
 
 def test_a_full_look_forgets_lines_that_are_no_more(bounds: Bounds) -> None:

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -35,6 +36,20 @@ class Stubborn(Exception):
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
         self.lock = __import__("threading").Lock()
+
+
+class Unreadable(Exception):
+    """One that is pickled, and can't be read: its `args` aren't what it takes."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+@app.task(executor="process", max_attempts=1)
+def log_much() -> None:
+    more = {"one": [1, "a"], "is_it": True}
+    extra = {"error": Unreadable(1, 2), "more": more, "errors": [Unreadable(3, 4)]}
+    logging.getLogger("shop").warning("with more", extra=extra)
 
 
 @app.task(executor="process")
@@ -64,10 +79,22 @@ def end(how: str) -> None:
 
 
 @app.task(executor="process")
+def linger(gate: str) -> int:
+    # No daemon: the end of its process would wait for it.
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return wait_for(gate)
+
+
+@app.task(executor="process")
 def wait_for(file: str) -> int:
     while not Path(file).exists():
         time.sleep(0.02)  # another process's file is waited for
     return current_attempt().number
+
+
+@app.task(executor="process", on_shutdown="keep")
+def touch(file: str) -> None:
+    Path(file).touch()
 
 
 @app.task(executor="process", max_attempts=1)

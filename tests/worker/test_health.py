@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from rowlock import App, Health
+from rowlock import App, Health, OutcomeUnknown, StoreUnavailable
 from rowlock._worker.fetch import LONGEST_TURN_S
 from rowlock._worker.health import Signs, judge
 from tests.endings import ended
@@ -144,6 +144,32 @@ def test_what_is_borne_is_no_reason(borne: dict[str, float | bool]) -> None:
     health = judge(signs(**borne))
 
     assert (health.healthy, health.ready, health.reasons) == (True, True, ())
+
+
+async def test_a_fetch_loop_that_waits_for_a_store_that_is_away_is_not_late(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    asked = asyncio.Event()
+
+    async def claim(*_: object, **__: object) -> None:
+        raise OutcomeUnknown
+
+    async def lost(*_: object, **__: object) -> None:
+        asked.set()
+        raise StoreUnavailable
+
+    async with app.worker(shutdown_timeout=0.1) as worker:
+        monkeypatch.setattr(app._store, "claim", claim)
+        monkeypatch.setattr(app._store, "lost", lost)
+        monkeypatch.setattr("rowlock._worker.fetch.LONGEST_TURN_S", 0.1)
+        await greet.enqueue()
+        await asked.wait()
+        await asyncio.sleep(0.3)  # until its turn would be overdue
+
+        assert worker.health().healthy
 
 
 async def test_a_fetch_loop_that_hangs_in_a_claim_is_late(

@@ -8,12 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from rowlock import App, ConfigError, InvalidTask, Status, Task, UsageError
+from rowlock import App, Status, Task
+from rowlock._worker.children import Children, Drive
+from rowlock._worker.process import LONGEST_GOODBYE_S, Process
 from rowlock.events import Event, SignalSwallowed
 from rowlock.testing import drain, isolated
 from tests.endings import ended, finished, reached
@@ -43,27 +47,6 @@ def told_pids(tmp_path: Path) -> Callable[[], Awaitable[Told]]:
         return one, two
 
     return pids
-
-
-UNGUARDED = """\
-import asyncio
-
-from rowlock import App
-
-app = App()
-
-
-@app.task(executor="process")
-def greet() -> None: ...
-
-
-async def main() -> None:
-    async with app.worker():
-        await asyncio.Event().wait()
-
-
-asyncio.run(main())
-"""
 
 
 def is_gone(*pids: int) -> bool:
@@ -184,6 +167,28 @@ async def test_a_shutdown_releases_what_runs_and_leaves_no_process(
     await eventually(lambda: is_gone(*pids))
 
 
+async def test_no_handler_starts_once_its_worker_has_ended(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Process] = []
+    gate = threading.Event()
+    take = Children._take
+
+    def take_late(children: Children, drive: Drive) -> Process:
+        taken.append(take(children, drive))
+        gate.wait(30)
+        return taken[0]
+
+    monkeypatch.setattr(Children, "_take", take_late)
+    async with app.worker(concurrency=1, shutdown_timeout=0.1):
+        await apart.touch.enqueue(str(tmp_path / "touched"))
+        await eventually(lambda: bool(taken))
+    gate.set()
+
+    await eventually(lambda: is_gone(taken[0].pid))
+    assert not (tmp_path / "touched").exists()
+
+
 async def test_what_eats_memory_dies_alone(app: App) -> None:
     async with app.worker(concurrency=2):
         eater = await apart.eat.enqueue(400, 30)
@@ -221,6 +226,22 @@ async def test_an_attempt_says_and_asks_everything_over_the_pipe(
     assert told == {"job_id": job.id, "task": "tell_all", "attempt": 1}
 
 
+async def test_what_a_record_carries_harms_no_job_though_nobody_can_read_it(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app.worker(concurrency=1):
+        job = await ended(app, await apart.log_much.enqueue())
+
+    assert job.status is Status.SUCCEEDED, job.last_error
+    (record,) = [r for r in caplog.records if r.name == "shop"]
+    told = {name: vars(record)[name] for name in ("error", "more", "errors")}
+    assert told == {
+        "error": "Unreadable('1 and 2')",
+        "more": {"one": [1, "a"], "is_it": True},
+        "errors": ["Unreadable('3 and 4')"],
+    }
+
+
 async def _is_over(app: App) -> bool:
     jobs = (await app.list(limit=10)).jobs
     # One that was spawned, and one that was enqueued in the child by each attempt that
@@ -255,28 +276,20 @@ async def test_signals_steer_from_a_child(app: App, told: list[Event]) -> None:
     assert [e.job_id for e in told if isinstance(e, SignalSwallowed)] == [ids[3]]
 
 
-def test_bounds_of_a_child_without_a_child_are_refused() -> None:
-    app = App("sqlite://")
+async def test_children_that_dont_end_by_themselves_are_waited_for_together(
+    app: App, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    async with app.worker(concurrency=4):
+        ids = [await apart.linger.enqueue(str(gate)) for _ in range(4)]
+        for job_id in ids:
+            await reached(app, job_id, Status.RUNNING)
+        gate.touch()
+        await finished(app, ids)
+        began = time.monotonic()
 
-    with pytest.raises(UsageError, match="max_memory_mb= bounds a child process"):
-        app.task(max_memory_mb=10)
-    with pytest.raises(UsageError, match="max_jobs_per_child= bounds"):
-        app.task(max_jobs_per_child=10)
-    with pytest.raises(UsageError, match="executor= is 'process'"):
-        app.task(executor="thread")  # type: ignore[call-overload]  # what is refused
-
-
-async def test_a_task_that_no_child_finds_is_refused() -> None:
-    app = App("sqlite://")
-
-    with pytest.raises(InvalidTask, match="inside of a function"):
-
-        @app.task(executor="process")
-        def inner() -> None: ...
-
-    app.task(executor="process", name="elsewhere")(apart.pid.function)
-    with pytest.raises(ConfigError, match=r"looks for it at tests\.worker\.apart\.pid"):
-        app.worker().check()
+    # One after the other they would take four times as long.
+    assert time.monotonic() - began < 3 * LONGEST_GOODBYE_S
 
 
 async def test_children_die_with_a_worker_that_is_killed(
@@ -339,24 +352,20 @@ async def test_a_sigterm_that_is_meant_for_the_worker_ends_no_handler(app: App) 
     assert (after.status, after.attempts) == (Status.SUCCEEDED, 1)
 
 
-def test_a_script_without_its_guard_is_told_so_at_the_start(tmp_path: Path) -> None:
-    (tmp_path / "unguarded.py").write_text(UNGUARDED)
-
-    ran = subprocess.run(
-        [sys.executable, tmp_path / "unguarded.py"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "ROWLOCK_DATABASE_URL": f"sqlite:///{tmp_path}/jobs.db"},
-    )
-
-    assert ran.returncode == 1
-    assert "if __name__ == '__main__'" in ran.stderr.splitlines()[-1]
-
-
 async def test_in_a_drain_it_runs_in_the_tests_own_process(app: App) -> None:
     job_id = await apart.pid.enqueue()
     await drain(app)
 
     assert (await app.get(job_id)).result == os.getpid()
+
+
+async def test_b75_the_start_of_a_child_is_no_time_of_the_handlers(
+    app: App, tmp_path: Path
+) -> None:
+    # A start takes longer: it imports the app. One child is warm, the others aren't.
+    task = apart.touch.options(timeout=0.15)
+    async with app.worker(concurrency=4):
+        ids = [await task.enqueue(str(tmp_path / str(n))) for n in range(4)]
+        jobs = [await ended(app, job_id) for job_id in ids]
+
+    assert {(job.status, job.attempts) for job in jobs} == {(Status.SUCCEEDED, 1)}

@@ -43,7 +43,8 @@ async def test_b68_a_handler_that_blocks_the_loop_for_three_leases_runs_once(
             with another_worker(database_url, register):
                 job = await ended(app, job_id)
 
-    assert runs == ["blocked"]
+    # Whichever of the two had it first.
+    assert runs == [job.result]
     assert (job.status, job.attempts, job.losses) == (Status.SUCCEEDED, 1, 0)
 
 
@@ -120,7 +121,7 @@ async def test_a_worker_whose_renewal_cant_start_says_so_and_claims_nothing(
         if broken == "a thread":
             machine.setattr(threading.Thread, "start", fail)
         else:
-            machine.setattr(asyncio.events, "new_event_loop", fail)
+            machine.setattr(asyncio, "new_event_loop", fail)
         with pytest.raises(StoreUnavailable, match=r"can't start \(there is none left"):
             async with asyncio.timeout(10), app.worker():
                 pass

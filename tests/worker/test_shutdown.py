@@ -314,6 +314,22 @@ async def test_a_worker_whose_surrounding_task_is_cancelled_drains(
     assert isinstance(told[-1], WorkerStopped)
 
 
+async def test_a_worker_that_is_still_starting_has_nothing_to_abandon(app: App) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    worker = app.worker()
+    running = asyncio.create_task(worker.run())
+    for _ in range(2):
+        await asyncio.sleep(0)  # lets it begin to start, which may import much
+    assert worker._is_used
+    assert not worker._is_started
+    worker._abandon()
+    worker.stop()
+
+    assert await running == 0
+
+
 def test_what_on_shutdown_may_say_is_checked_at_the_door() -> None:
     with pytest.raises(UsageError, match="'release' or 'keep', not 'wait'"):
         App("sqlite://").task(on_shutdown="wait")  # type: ignore[call-overload]

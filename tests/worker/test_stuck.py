@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rowlock import App, Status, WorkerInfo
-from rowlock.events import AttemptStuck, Event, WorkerOverrun
+from rowlock.events import AttemptStuck, Event, WorkerDraining, WorkerOverrun
 from tests.endings import ended, known
 from tests.eventually import eventually
 
@@ -109,6 +109,30 @@ async def test_a_worker_that_is_to_be_replaced_stops_past_the_limit(app: App) ->
         assert await running == 2
     gate.set()
     assert [job.status for job in jobs] == [Status.FAILED] * 2
+
+
+async def test_one_that_stopped_past_the_limit_says_so_though_none_is_stuck_any_more(
+    app: App, told: list[Event]
+) -> None:
+    gate = threading.Event()
+
+    @app.task(timeout=0.05, max_attempts=1)
+    def hang() -> None:
+        gate.wait(30)
+
+    @app.task
+    async def wait() -> None:
+        await eventually(lambda: gate.is_set() and not worker.health().stuck)
+
+    worker = app.worker(max_stuck=1)
+    running = asyncio.create_task(worker.run(ends_when_overrun=True))
+    await wait.enqueue()
+    for _ in range(2):
+        await hang.enqueue()
+    await eventually(lambda: any(isinstance(each, WorkerDraining) for each in told))
+    gate.set()
+
+    assert await running == 1
 
 
 async def test_stuck_handlers_are_shown_to_operators_until_they_end(app: App) -> None:

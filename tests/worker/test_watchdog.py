@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 from rowlock import App, Status, current_attempt
@@ -108,6 +109,31 @@ async def test_b69_an_attempt_that_blocked_past_its_timeout_is_judged_at_its_ret
 
     assert (job.status, job.result) == (Status.FAILED, None)
     assert str(job.last_error).startswith("TimeoutError: ")
+
+
+async def test_b69_a_plain_handler_that_ended_in_time_is_not_timed_out_beside_a_block(
+    app: App, told: list[Event]
+) -> None:
+    blocks = threading.Event()
+
+    @app.task
+    async def crunch() -> None:
+        blocks.set()
+        block(2)
+
+    @app.task(timeout=1, max_attempts=1)
+    def greet() -> str:
+        blocks.wait(10)
+        return "hello"
+
+    # Both are started in one turn of the loop, which hears of the one after the other.
+    await crunch.enqueue()
+    job_id = await greet.enqueue()
+    async with app.worker(blocked_after=0.2):
+        job = await ended(app, job_id)
+
+    assert (job.status, job.result) == (Status.SUCCEEDED, "hello")
+    assert not [event for event in told if isinstance(event, ClaimRefused)]
 
 
 async def test_b69_quick_jobs_start_at_once_beside_a_plain_handler_that_blocks(

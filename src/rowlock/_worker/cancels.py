@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rowlock._job import ClaimKey
     from rowlock._worker.runs import Runs
     from rowlock._worker.settings import Settings
-    from rowlock._worker.watch import Watch
 
 PAUSE_S = 0.5
 # Most handlers have ended by then.
@@ -30,13 +29,11 @@ class Cancels:
         self,
         settings: Settings,
         runs: Runs,
-        watch: Watch,
         *,
         on_cancels: Callable[[Collection[ClaimKey]], None],
     ) -> None:
         self._store = settings.store
         self._runs = runs
-        self._watch = watch
         self._on_cancels = on_cancels
 
     async def turn(self) -> float:
@@ -44,7 +41,7 @@ class Cancels:
         keys = [
             run.key
             for run in self._runs
-            if run.ended_at is None and run.reason is None and run.ran_s > FIRST_AFTER_S
+            if not run.has_ended and run.reason is None and run.ran_s > FIRST_AFTER_S
         ]
         if keys:
             try:
@@ -52,5 +49,5 @@ class Cancels:
             except StoreError:
                 return PAUSE_S  # the renewal tells that the store is away
             if asked:
-                self._watch.tell(self._on_cancels, asked)
+                self._on_cancels(asked)
         return PAUSE_S

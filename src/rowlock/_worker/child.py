@@ -12,15 +12,19 @@ import asyncio
 import contextlib
 import contextvars
 import decimal
+import itertools
+import logging
 import multiprocessing
 import os
 import queue
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from types import FrameType
 from typing import Any
 
@@ -28,6 +32,7 @@ from rowlock import _attempt
 from rowlock._job import ClaimKey, Outcome
 from rowlock._task import Task
 from rowlock._worker import execute
+from rowlock._worker.forks import check_home, home
 from rowlock._worker.forward import forward_logs
 from rowlock._worker.messages import (
     Answer,
@@ -35,18 +40,19 @@ from rowlock._worker.messages import (
     Checkpoint,
     End,
     Ended,
-    Place,
     Progress,
     Ready,
     Setup,
     Start,
     Stop,
-    find,
 )
+from rowlock._worker.places import Place, find
 from rowlock._worker.runs import Run
 from rowlock._worker.surround import surrounded
 
 Call = Callable[[], object]
+
+_OURS = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(connection: Connection, setup: Setup) -> None:
@@ -54,7 +60,6 @@ def main(connection: Connection, setup: Setup) -> None:
     # A group of its own: the terminal's Ctrl-C isn't for it, and what a handler starts
     # is killed with it.
     os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     # It is a daemon for the worker's exit, and a daemon may start no processes.
     multiprocessing.current_process().daemon = False
@@ -90,9 +95,14 @@ class Child:
     def __init__(self, connection: Connection, setup: Setup) -> None:
         self._connection = connection
         self._setup = setup
-        self._sending = threading.Lock()
+        self._pid = os.getpid()
+        self._sending = threading.RLock()
+        self._unsent: deque[memoryview] = deque()
+        self._sender: int | None = None
         self._work: queue.SimpleQueue[Start | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        # By number: who gave up waiting must not take the answer of another.
+        self._asked: dict[int, queue.SimpleQueue[Answer]] = {}
+        self._numbers = itertools.count(1)
         self._run: Run | None = None
         self._early: Stop | None = None
         self._task: asyncio.Task[Outcome] | None = None
@@ -103,7 +113,12 @@ class Child:
         self._is_late = False
         self._has_struck = False
         self._main = threading.get_ident()
-        signal.signal(signal.SIGTERM, self._hear)
+        self._take_signals()
+        os.register_at_fork(
+            before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, _OURS),
+            after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, _OURS),
+            after_in_child=_leave,
+        )
 
     def find_tasks(self) -> bool:
         """Find the tasks, and tell the worker whether they are there."""
@@ -125,6 +140,7 @@ class Child:
         while (start := self._work.get()) is not None:
             outcome, swallowed = self._came_to(start)
             self._run = None
+            self._take_signals()
             self._send(Ended(outcome, swallowed))
             del outcome, start
 
@@ -136,8 +152,10 @@ class Child:
 
     def checkpoint_sync(self, _key: ClaimKey, state: str) -> bool:
         """Do the same, and block this thread meanwhile."""
-        self._send(Checkpoint(state))
-        answer = self._answers.get()
+        number, answers = next(self._numbers), queue.SimpleQueue[Answer]()
+        self._asked[number] = answers
+        self._send(Checkpoint(number, state))
+        answer = answers.get()
         if answer.error is not None:
             raise answer.error
         return answer.held
@@ -149,18 +167,40 @@ class Child:
     # The pipe
 
     def _send(self, message: object) -> None:
+        check_home(self._pid)
+        self._unsent.append(ForkingPickler.dumps(message))
         is_main = threading.get_ident() == self._main
         if is_main:
             # Interrupted in the middle of a message, no other could be read.
             was_held, self._is_held = self._is_held, True
         try:
-            with self._sending, contextlib.suppress(BrokenPipeError):
-                self._connection.send(message)
+            self._send_all(threading.get_ident())
         finally:
             if is_main:
                 self._is_held = was_held
         if is_main and self._is_late and not self._is_held:
             self._strike()
+
+    def _send_all(self, sender: int) -> None:
+        # In the middle of a message a signal's function, or a `__del__`, may log: that
+        # goes after the message.
+        while self._unsent and self._sender != sender:
+            with self._sending, contextlib.suppress(BrokenPipeError):
+                self._sender = sender
+                try:
+                    while self._unsent:
+                        self._connection.send_bytes(self._unsent.popleft())
+                finally:
+                    self._sender = None
+
+    def _take_signals(self) -> None:
+        """Have the signals that are ours, whatever a handler has made of them."""
+        signal.signal(signal.SIGTERM, self._hear)
+        # Not SIG_IGN, which what a handler starts would inherit.
+        signal.signal(signal.SIGINT, _ignore)
+        # An alarm that was left on would strike the next job.
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
 
     def _read(self) -> None:
         while True:
@@ -173,15 +213,17 @@ class Child:
                 case Start():
                     self._work.put(message)
                 case Answer():
-                    self._answers.put(message)
+                    self._asked.pop(message.number).put(message)
                 case Stop():
-                    self._stop(message, self._run)
+                    self._stop(message)
                 case End():
                     self._work.put(None)
                     return
 
-    def _stop(self, stop: Stop, run: Run | None) -> None:
+    def _stop(self, stop: Stop) -> None:
         self._early = stop
+        # Looked at after that: the main thread sets the one, and then reads the other.
+        run = self._run
         if run is None:
             return
         run.attempt.cancelled.set(stop.reason)
@@ -254,7 +296,8 @@ class Child:
         try:
             self._in_handler = True
             run.attempt.cancelled.raise_if_set()
-            return call()
+            with home(self._pid):
+                return call()
         finally:
             self._in_handler = False
 
@@ -288,7 +331,8 @@ class Child:
     ) -> Outcome:
         arounds = run.task._door.arounds()  # noqa: SLF001 - as above
         try:
-            result = await surrounded(arounds, run.attempt, call)
+            with home(self._pid):
+                result = await surrounded(arounds, run.attempt, call)
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop
             return execute.raised(run, error)
         return execute.returned(run, result, max_payload=self._setup.max_payload)
@@ -330,6 +374,20 @@ class Child:
             msg = f"{place.module}.{place.qualname} is no task"
             raise TypeError(msg)
         return found
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing."""
+
+
+def _leave() -> None:
+    """Have a fork, as a handler may make one, be a process as any other."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Blocked before, as one that came in between would have been heard by nobody.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OURS)
+    # The pipe has one writer, or messages would mix.
+    logging.root.handlers[:] = [logging.StreamHandler()]
 
 
 def _ended(run: Run, task: asyncio.Task[Outcome]) -> Outcome:

@@ -9,7 +9,6 @@ its time, so that neither the loop nor a child that stands still holds up the ot
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import multiprocessing
 import os
 import sys
@@ -28,16 +27,14 @@ from rowlock._worker.messages import (
     Checkpoint,
     Ended,
     Logged,
-    Place,
     Progress,
     Ready,
     Setup,
     Start,
     Stop,
-    find,
-    place_of,
 )
-from rowlock._worker.process import Gone, Process
+from rowlock._worker.places import Place, place_of
+from rowlock._worker.process import LONGEST_GOODBYE_S, Gone, Process
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -58,42 +55,14 @@ LONGEST_DEATH_S = 5.0
 IDLE_SHARE = 0.5
 
 
-def check(tasks: Iterable[Task[..., Any]]) -> None:
-    """
-    Refuse tasks that no child process could run.
-
-    Raises:
-        ConfigError: one isn't found where a child looks for it, or is bounded in a way
-            that this system can't.
-    """
-    for task in tasks:
-        place = place_of(task)
-        with contextlib.suppress(AttributeError, ImportError):
-            if find(place) is task:
-                _check_memory(task)
-                continue
-        msg = (
-            f"The task {task.name!r} runs in a child process, which looks for it at"
-            f" {place.module}.{place.qualname}, and it isn't there: decorate the"
-            " function where it stands, with @app.task outermost."
-        )
-        raise ConfigError(msg)
-
-
-def _check_memory(task: Task[..., Any]) -> None:
-    if task.defaults.max_memory_mb is not None and sys.platform != "linux":
-        msg = (
-            f"The task {task.name!r} has max_memory_mb, which needs Linux: memory is"
-            " read from /proc."
-        )
-        raise ConfigError(msg)
-
-
 class Drive:
     """One attempt in a child, as its thread sees it."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        # It counts from where the handler begins, not while a child starts.
+        self.timeout_s = execute.timeout_of(run.claim, run.task)
+        run.no_later_than = None
         self.child: Process | None = None
         self.has_begun = False
         self.is_told = False
@@ -171,17 +140,21 @@ class Children:
 
     def close(self) -> None:
         """End every child, and wait for that, from a thread."""
-        _kill(drive.child for drive in tuple(self._drives.values()))
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
+        _kill(drive.child for drive in tuple(self._drives.values()))
         for child in idle:
             child.say_end()
+        # One time for all: it is taken out of the shutdown's.
+        until = time.monotonic() + LONGEST_GOODBYE_S
         for child in idle:
-            self._retire(child)
+            child.ends_by(until)
+            self._retire(child, at_once=True)
         self._at_exit.detach()
 
-    def _start(self) -> Process:
+    def _start(self, drive: Drive | None = None) -> Process:
+        """Start one; where it is for a job, for as long as that isn't told to stop."""
         setup = Setup(
             places=tuple(place_of(task) for task in self._tasks),
             environment=dict(os.environ),
@@ -194,15 +167,10 @@ class Children:
             msg = f"A child process can't be started: {error}"
             raise ConfigError(msg) from error
         self._all.add(child)
-        until = time.monotonic() + LONGEST_START_S
-        problem: str | None = f"it wasn't ready within {LONGEST_START_S:g} s"
+        if drive is not None:
+            drive.child = child
         try:
-            while (message := child.hear(until)) is not None:
-                if isinstance(message, Logged):
-                    handle(message.record)
-                elif isinstance(message, Ready):
-                    problem = message.problem
-                    break
+            problem = _problem(child, drive)
         except Gone:
             problem = (
                 f"{child.how_it_ended()} before it was ready; what it printed says why."
@@ -214,6 +182,15 @@ class Children:
         msg = f"A child process for executor='process' can't start: {problem}."
         raise ConfigError(msg)
 
+    def _started(self, drive: Drive) -> Process:
+        try:
+            return self._start(drive)
+        except ConfigError:
+            # The fork server may have died just then: another start has another one.
+            if drive.run.reason is not None or self._is_closed:
+                raise
+        return self._start(drive)
+
     def _keep(self, child: Process) -> None:
         with self._lock:
             if not self._is_closed:
@@ -221,12 +198,13 @@ class Children:
                 return
         self._retire(child)
 
-    def _take(self, task: Task[..., Any]) -> Process:
+    def _take(self, drive: Drive) -> Process:
+        task = drive.run.task
         while True:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
             if child is None:
-                return self._start()
+                return self._started(drive)
             if not child.is_gone() and not _is_spent(child, task):
                 return child
             self._retire(child)
@@ -238,17 +216,19 @@ class Children:
             if outcome is not None:
                 return outcome
             # It died before the handler began: another child may fare better, once.
-            if drive.has_begun or drive.run.reason is not None:
+            if drive.has_begun or drive.run.reason is not None or self._is_closed:
                 break
         return self._died(drive)
 
     def _ran(self, drive: Drive, place: Place) -> Outcome | None:
         """Run it in one child; None: that died of it."""
-        child = self._take(drive.run.task)
-        if drive.run.reason is not None:  # told to stop while that started
+        drive.child = child = self._take(drive)
+        # Told to stop while that started, or left behind. Looked at with the child in
+        # its place: `close` looks the other way round.
+        if drive.run.reason is not None or self._is_closed:
+            drive.child = None
             self._keep(child)
             return None
-        drive.child = child
         try:
             child.send(Start(drive.run.claim, place))
             return self._listened(drive, child)
@@ -274,12 +254,13 @@ class Children:
                     return outcome
                 case Begun():
                     drive.has_begun = True
+                    run.begin(drive.timeout_s)
                 case Logged(record):
                     handle(record)
                 case Progress(progress):
                     self._desk.progress(run.key, progress)
-                case Checkpoint(state):
-                    self._checkpoint(run.key, child, state)
+                case Checkpoint(number, state):
+                    self._checkpoint(run.key, child, number, state)
 
     def _keep_time(self, drive: Drive, child: Process) -> None:
         run, now = drive.run, time.monotonic()
@@ -306,20 +287,24 @@ class Children:
             looks.append(drive.run.no_later_than)
         return min(looks, default=None)
 
-    def _checkpoint(self, key: ClaimKey, child: Process, state: str) -> None:
+    def _checkpoint(
+        self, key: ClaimKey, child: Process, number: int, state: str
+    ) -> None:
         def answered(future: Future[bool]) -> None:
             try:
-                child.answer(Answer(future.result()))
+                answer = Answer(number, future.result())
             except StoreError as error:
-                child.answer(Answer(held=False, error=error))
+                answer = Answer(number, held=False, error=error)
             except BaseException as error:  # noqa: BLE001 - may not be picklable
-                child.answer(Answer(held=False, error=StoreError(repr(error))))
+                answer = Answer(number, held=False, error=StoreError(repr(error)))
+            child.answer(answer)
 
         call = self._desk.checkpoint(key, state)
         try:
             future = asyncio.run_coroutine_threadsafe(call, self._loop)
         except RuntimeError:  # the loop is closed
-            child.answer(Answer(held=False))
+            call.close()
+            child.answer(Answer(number, held=False))
         else:
             future.add_done_callback(answered)
 
@@ -341,6 +326,20 @@ class Children:
     def _retire(self, child: Process, *, at_once: bool = False) -> None:
         child.end(at_once=at_once)
         self._all.discard(child)
+
+
+def _problem(child: Process, drive: Drive | None) -> str | None:
+    """Wait until a child is ready; tell what keeps it from that."""
+    until = time.monotonic() + LONGEST_START_S
+    while time.monotonic() < until:
+        if drive is not None and drive.run.reason is not None:
+            return "its job was told to stop meanwhile"
+        match child.hear(until):
+            case Logged(record):
+                handle(record)
+            case Ready(problem):
+                return problem
+    return f"it wasn't ready within {LONGEST_START_S:g} s"
 
 
 def _context() -> ForkServerContext | SpawnContext:

@@ -170,17 +170,20 @@ def _tree(error: BaseException | None) -> Iterator[BaseException]:
             waiting += each.exceptions
 
 
-def timed_out(run: Run) -> Outcome:
-    """Judge an attempt that ran longer than its timeout."""
+def timed_out(run: Run, *, delay: timedelta | None = None) -> Outcome:
+    """Judge an attempt that ran longer than its timeout; `delay` is for the backoff."""
     timeout = timeout_of(run.claim, run.task)
     text = f"the attempt ran longer than its timeout of {timeout:g} s"
-    return ended_by(run, "TimeoutError", text)
+    return ended_by(run, "TimeoutError", text, delay=delay)
 
 
-def ended_by(run: Run, kind: str, message: str) -> Outcome:
+def ended_by(
+    run: Run, kind: str, message: str, *, delay: timedelta | None = None
+) -> Outcome:
     """Judge an attempt that was ended from outside, by what a record names `kind`."""
     record: dict[str, JSON] = {"type": kind, "message": message, "traceback": None}
-    return _outcome.failed(run.claim, record, backoff_of(run))
+    delay = backoff_of(run) if delay is None else delay
+    return _outcome.failed(run.claim, record, delay)
 
 
 def backoff_of(run: Run) -> timedelta:

@@ -266,6 +266,8 @@ class Fetch:
 
         Not what it was told of: a run whose outcome was dropped has had its start.
         """
+        # An outage is told, and bounded, as such.
+        self._turns_by = math.inf
         limit = len(self._runs) + LARGEST_CLAIM
         held = await self._outage.outlast(
             lambda: self._store.lost(limit, worker=self._settings.worker), writing=False
@@ -283,5 +285,6 @@ class Fetch:
     async def _give_back(self, keys: Collection[ClaimKey]) -> None:
         if not keys:
             return
+        self._turns_by = math.inf
         outcomes = [_outcome.released(key, unstarted=True) for key in keys]
         await self._outage.outlast(lambda: self._store.finish(outcomes))

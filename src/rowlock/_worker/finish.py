@@ -199,6 +199,8 @@ class Finish:
             self._put_it_off(ended)
             return
         self._runs.drop(settled.key)
+        if ended.run.is_settled:
+            return  # the watchdog, in the same moment, was first, and told
         # Refused only because an earlier write, whose answer was lost, had worked, if
         # only as the cancel that was asked (law 21).
         was_written = (

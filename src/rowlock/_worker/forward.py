@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from rowlock._log import attempt_fields
 from rowlock._worker.messages import Logged
 
+# As the log's JSON shows them.
+_AS_TEXT = (datetime, date, timedelta, Decimal, UUID)
+
 
 class Forward(logging.Handler):
-    """Sends records in words: what is in them may not be picklable."""
+    """Sends records in words: what is in them may mean nothing to the worker."""
 
     def __init__(self, send: Callable[[object], None]) -> None:
         super().__init__()
@@ -63,10 +68,15 @@ def handle(record: Mapping[str, Any]) -> None:
 
 
 def _sendable(value: object) -> object:
-    if value is None or isinstance(value, str | int | float):
+    # What is of somebody's class may go into a pickle, and yet not come out of it.
+    if value is None or type(value) in (str, int, float, bool):
         return value
-    try:
-        pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - anybody's class
-        return repr(value)
-    return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, list | tuple):
+        return [_sendable(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _sendable(each) for name, each in value.items()}
+    return str(value) if type(value) in _AS_TEXT else repr(value)

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import contextvars
 import decimal
+import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 from rowlock import _attempt, _outcome
 from rowlock._events.worker import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
+from rowlock._worker.forks import home
 from rowlock._worker.runs import Run, Runs
 from rowlock._worker.surround import surrounded
 from rowlock._worker.threads import Threads
@@ -50,6 +53,7 @@ class Handlers:
             settings.cancel_grace.total_seconds(),
             settings.lease_s * CANCEL_GRACE_SHARE,
         )
+        self._pid = os.getpid()
         self._threads = Threads()
         # None: what would run in a child process runs here, as in tests.
         self._children: Children | None = None
@@ -140,6 +144,7 @@ class Handlers:
             return
 
         def end(outcome: Outcome) -> None:
+            run.returned_at = time.monotonic()
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._end, run, outcome)
 
@@ -162,6 +167,13 @@ class Handlers:
             run.timer = asyncio.get_running_loop().call_later(
                 self._cancel_grace_s, self._give_up, run
             )
+
+    def signal(self, run: Run, reason: Reason) -> None:
+        """Set the signal of a handler that isn't on the loop, from any thread."""
+        if self._is_apart(run) or not run.task.is_async:
+            run.attempt.cancelled.set(reason)
+        if self._children is not None and self._is_apart(run):
+            self._children.stop(run)
 
     def tell_stuck(self, run: Run) -> None:
         """Say that a handler runs on, and that nobody records its end."""
@@ -192,9 +204,10 @@ class Handlers:
         """Await a handler inside what surrounds it."""
         try:
             arounds = self._extensions.arounds
-            result = await (
-                surrounded(arounds, run.attempt, call) if arounds else call()
-            )
+            with home(self._pid):
+                result = await (
+                    surrounded(arounds, run.attempt, call) if arounds else call()
+                )
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop
             self._raised(run, error)
         else:
@@ -229,10 +242,13 @@ class Handlers:
             # Judged here: an exception holds the frames, and goes with them, and a
             # large result is written as JSON in nobody's way.
             try:
-                result = context.run(run.task.function, **arguments)
+                with home(self._pid):
+                    result = context.run(run.task.function, **arguments)
             except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
+                run.returned_at = time.monotonic()
                 outcome = execute.raised(run, error)
             else:
+                run.returned_at = time.monotonic()
                 outcome = self._judge(run, result)
             try:
                 loop.call_soon_threadsafe(self._end, run, outcome)
@@ -265,7 +281,8 @@ class Handlers:
 
         def call() -> None:
             try:
-                came.append((function(), None))
+                with home(self._pid):
+                    came.append((function(), None))
             except BaseException as error:  # noqa: BLE001 - SystemExit ends a thread
                 came.append((None, error))
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -304,7 +321,7 @@ class Handlers:
         self._finish.put(run, outcome)
 
     def _time_out(self, run: Run) -> None:
-        if run.ended_at is not None:
+        if run.has_ended:
             return
         self.stop(run, "timeout")
         if not run.task.is_async:
@@ -312,7 +329,7 @@ class Handlers:
 
     def _give_up(self, run: Run) -> None:
         """Free the slot of a handler that doesn't stop; its late end is dropped."""
-        if run.ended_at is not None:
+        if run.has_ended:
             return
         if run.asyncio_task is not None:
             self._kept.add(run.asyncio_task)

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rowlock._cancelled import Reason
 from rowlock._job import Claim, Outcome
-
-if TYPE_CHECKING:
-    from rowlock._task import Task
-
-
-class Place(NamedTuple):
-    """Where a child finds a task: it can't be sent one."""
-
-    task: str
-    module: str
-    qualname: str
+from rowlock._worker.places import Place
 
 
 class Setup(NamedTuple):
@@ -47,6 +35,7 @@ class Stop(NamedTuple):
 class Answer(NamedTuple):
     """To a child: whether the claim held, or why its checkpoint can't be written."""
 
+    number: int
     held: bool
     error: Exception | None = None
 
@@ -66,8 +55,9 @@ class Begun(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """From a child: write this state, and answer."""
+    """From a child: write this state, and answer by this number."""
 
+    number: int
     state: str
 
 
@@ -88,25 +78,3 @@ class Ended(NamedTuple):
 
     outcome: Outcome
     swallowed: tuple[str, ...]
-
-
-def place_of(task: Task[..., Any]) -> Place:
-    """Tell where a child finds a task."""
-    function = task.function
-    return Place(task.name, function.__module__, function.__qualname__)
-
-
-def find(place: Place) -> object:
-    """
-    Find what stands at a place.
-
-    Raises:
-        AttributeError: nothing does.
-        ImportError: its module can't be had.
-    """
-    found: object = sys.modules.get(place.module)
-    if found is None:
-        found = importlib.import_module(place.module)
-    for name in place.qualname.split("."):
-        found = getattr(found, name)
-    return found

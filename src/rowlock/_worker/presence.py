@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -57,9 +56,11 @@ class Presence:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            # An outage is for others to tell; the next change, or the hour, tells this.
-            with contextlib.suppress(StoreError):
+            # An outage is for others to tell.
+            try:
                 await self._store.register(self._info(), ())
+            except StoreError:
+                self._changed.set()
             await asyncio.sleep(SHOW_PAUSE_S)
 
     async def register_loop(self) -> None:

@@ -46,7 +46,9 @@ class Process:
         self._woken, self._waker = context.Pipe(duplex=False)
         self._answers: deque[Answer] = deque()
         self._is_reaped = False
+        self._why: str | None = None
         self._is_closed = threading.Lock()
+        self._waking = threading.Lock()
         # A daemon, so that no exit waits for it.
         process = context.Process(target=main, args=(theirs, setup), daemon=True)
         self._process = process
@@ -56,6 +58,7 @@ class Process:
         self._sentinel: int | None = process.sentinel
         _bound(self._ours.fileno())
         self.pid = process.pid or 0
+        self._began = _began(self.pid)
 
     def send(self, message: object) -> None:
         """Send a message, from the thread that speaks with it."""
@@ -72,7 +75,8 @@ class Process:
 
     def wake(self) -> None:
         """Have `hear` return, from any thread."""
-        with contextlib.suppress(OSError, ValueError):  # it has ended
+        # Closed meanwhile, its number could be that of somebody else's file.
+        with self._waking, contextlib.suppress(OSError, ValueError):  # it has ended
             self._waker.send_bytes(b"")
 
     def hear(self, until: float | None) -> object:
@@ -90,7 +94,11 @@ class Process:
         if self._ours in ready or self._ours.poll():
             try:
                 return self._ours.recv()
+            except (EOFError, ConnectionError) as error:
+                self.kill()
+                raise Gone from error
             except Exception as error:  # what can't be read comes from nobody sound
+                self._why = "the child process was killed, as what it sent is garbled,"
                 self.kill()
                 raise Gone from error
         if self._sentinel in ready and self.is_gone():
@@ -124,10 +132,29 @@ class Process:
         """Kill it, and all that it has started, from any thread."""
         if self._is_reaped:
             return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        if self._is_itself():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
+        self._kill_group()
+
+    def _kill_group(self) -> None:
+        if self._is_itself():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _is_itself(self) -> bool:
+        """
+        Tell whether its number isn't another process's by now.
+
+        Where nobody has it, what the child has started may live on in its group, and
+        keeps the number from being given again.
+        """
+        return _began(self.pid) in (None, self._began)
+
+    def ends_by(self, until: float) -> bool:
+        """Wait until it has ended, at most until a monotonic instant."""
+        left = max(until - time.monotonic(), 0)
+        return bool(wait([self._process.sentinel], left))
 
     def say_end(self) -> None:
         """Tell an idle one to go, without waiting for it."""
@@ -142,15 +169,15 @@ class Process:
             self.say_end()
             wait([self._process.sentinel], LONGEST_GOODBYE_S)
         # Also where it has gone: what it has started may not have.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self._kill_group()
         self.kill()
         wait([self._process.sentinel], LONGEST_GOODBYE_S)
         self.how_it_ended()
         with _reaping, contextlib.suppress(ValueError):  # it is in the kernel's hands
             self._process.close()
-        for pipe in (self._ours, self._woken, self._waker):
-            pipe.close()
+        with self._waking:
+            for pipe in (self._ours, self._woken, self._waker):
+                pipe.close()
 
     def how_it_ended(self) -> str:
         """Say how it ended: by which signal, or with which exit code."""
@@ -159,7 +186,7 @@ class Process:
             with _reaping:
                 code = self._process.exitcode
             self._is_reaped = code is not None
-            self._how = _in_words(code)
+            self._how = self._why or _in_words(code)
         return self._how
 
 
@@ -183,6 +210,16 @@ def _bound(pipe: int) -> None:
         # Python would make it non-blocking, and so the pipe, had it a timeout itself.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pause)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, pause)
+
+
+def _began(pid: int) -> str | None:
+    """Tell when a process began, in the kernel's ticks; None where there is none."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # What it is called stands in parentheses, and may hold anything.
+    return told.rpartition(")")[2].split()[19]
 
 
 def _lives(pid: int) -> bool:

@@ -53,7 +53,8 @@ class Renew:
     def abandon(self, within_s: float) -> None:
         """Mark what is held as abandoned, from any thread; wait so long at most."""
         self._abandoning = True
-        with contextlib.suppress(RuntimeError, TimeoutError):  # it has ended, or hangs
+        # It hasn't started, or has ended, or hangs.
+        with contextlib.suppress(RuntimeError, TimeoutError):
             self._watch.soon(self.turn).result(within_s)
 
     async def turn(self) -> float:
@@ -79,5 +80,5 @@ class Renew:
         except StoreError as error:
             self._watch.tell(self._on_error, error)
             return soon
-        self._watch.tell(self._on_renewal, renewal)
+        self._on_renewal(renewal)
         return lease_s * SHARE_OF_LEASE

@@ -36,6 +36,7 @@ class Run:
         "is_told",
         "made",
         "no_later_than",
+        "returned_at",
         "started_at",
         "swallowed",
         "task",
@@ -56,6 +57,8 @@ class Run:
         self.started_at = time.monotonic()
         # None until the handler has ended or was given up.
         self.ended_at: float | None = None
+        # When its handler came to its end elsewhere, of which the loop may hear late.
+        self.returned_at: float | None = None
         self.no_later_than = self.started_at + timeout if timeout else None
         self.asyncio_task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -94,19 +97,38 @@ class Run:
     @property
     def ran_s(self) -> float:
         """For how long the handler ran, or has run so far, in seconds."""
-        ended_at = time.monotonic() if self.ended_at is None else self.ended_at
-        return ended_at - self.started_at
+        for ended_at in (self.returned_at, self.ended_at):
+            if ended_at is not None:
+                return ended_at - self.started_at
+        return time.monotonic() - self.started_at
 
     def is_renewed(self, now: float, lease_s: float) -> bool:
         """
         Tell whether its lease is still extended, at a monotonic instant.
 
-        Until its timeout; and when it has ended, for a lease in which its outcome may
-        be written, however long the store takes over that.
+        Until its timeout, unless it came to its end before, and the loop is to hear of
+        it; and when it has ended, for a lease in which its outcome may be written,
+        however long the store takes over that.
         """
         if self.ended_at is not None:
             return now < self.ended_at + lease_s
-        return self.no_later_than is None or now <= self.no_later_than
+        if self.no_later_than is None or self.returned_at is not None:
+            return True
+        return now <= self.no_later_than
+
+    def is_to_time_out(self) -> bool:
+        """Tell whether it runs past its timeout, and nobody has noted that."""
+        return self.is_overdue() and not self.has_ended and not self.is_settled
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its handler has ended, or nobody waits for it; for any thread."""
+        return self.ended_at is not None or self.returned_at is not None
+
+    def begin(self, timeout: float) -> None:
+        """Note that its handler begins only now."""
+        self.started_at = time.monotonic()
+        self.no_later_than = self.started_at + timeout if timeout else None
 
     def is_overdue(self) -> bool:
         """Tell whether it runs, or has just ended, past its timeout."""

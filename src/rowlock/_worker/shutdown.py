@@ -12,6 +12,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from rowlock._events import worker_logger
 from rowlock._events.worker import (
     AttemptAbandoned,
     OutcomeDropped,
@@ -111,13 +112,16 @@ class Shutdown:
 
     async def _write_last(self, fetching: asyncio.Task[None], *, until: float) -> None:
         """Write all that can be written in time, beside each other."""
-        left = [run for run in self._runs if run.ended_at is None]
+        left = [run for run in self._held() if run.ended_at is None]
         writing = {fetching, asyncio.create_task(self._finish.flush())}
         if left:
             writing.add(asyncio.create_task(self._mark_abandoned(left)))
-        _, unwritten = await asyncio.wait(
+        written, unwritten = await asyncio.wait(
             writing, timeout=max(_left(until), LAST_WRITES_S)
         )
+        for task in written:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                worker_logger.error("The last writes failed.", exc_info=error)
         for task in unwritten:
             task.cancel()
         if unwritten:
@@ -135,7 +139,8 @@ class Shutdown:
 
     def _leave(self) -> int:
         """Say what is left to its lease; tell how many claims that are."""
-        for run in self._runs:
+        held = self._held()
+        for run in held:
             claim = run.claim
             self._emit(
                 AttemptAbandoned(
@@ -148,7 +153,11 @@ class Shutdown:
                 if run.ended_at is None
                 else OutcomeDropped(job_id=claim.job_id, claim=claim.key.claim)
             )
-        return len(self._runs)
+        return len(held)
+
+    def _held(self) -> list[Run]:
+        """Give what holds a claim; what timed out beside a blocked loop has none."""
+        return [run for run in self._runs if not run.is_settled]
 
     async def _until_calm(self, until: float) -> None:
         """Wait until no handler runs, at most until a monotonic instant."""

@@ -35,7 +35,7 @@ class Watch:
         self._failure: Exception | None = None
         self._main: asyncio.AbstractEventLoop | None = None
         # The thread's, from its start on.
-        self._loop: asyncio.AbstractEventLoop
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._ready = threading.Event()
         # asyncio holds its tasks weakly: one that nobody waits for could vanish.
@@ -62,7 +62,15 @@ class Watch:
             raise _unable(self._failure) from self._failure
 
     def soon(self, turn: Turn) -> concurrent.futures.Future[None]:
-        """Have a turn taken at once, from any thread; done when it was tried."""
+        """
+        Have a turn taken at once, from any thread; done when it was tried.
+
+        Raises:
+            RuntimeError: the thread hasn't started, or has ended.
+        """
+        if self._loop is None:
+            msg = "The thread that renews leases hasn't started."
+            raise RuntimeError(msg)
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._begin, turn, future)
         return future
@@ -80,7 +88,7 @@ class Watch:
 
     async def stop(self) -> None:
         """End the thread after the turns under way."""
-        if not self._thread.is_alive():
+        if self._loop is None or not self._thread.is_alive():
             return
         with contextlib.suppress(RuntimeError):  # it has ended meanwhile
             self._loop.call_soon_threadsafe(self._stopping.set)
@@ -115,7 +123,8 @@ class Watch:
         try:
             return await turn()
         except Exception:  # noqa: BLE001 - a renewal that ends loses every claim
-            worker_logger.exception("%r failed; it is tried again.", turn)
+            name = getattr(turn, "__qualname__", turn)
+            worker_logger.exception("%s failed; it is tried again.", name)
             return AGAIN_S
 
     def _begin(self, turn: Turn, future: concurrent.futures.Future[None]) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rowlock._attempt import Attempt
-    from rowlock._job import Outcome
+    from rowlock._job import ClaimKey, Outcome
     from rowlock._worker.runs import Run, Runs
     from rowlock._worker.settings import Settings
     from rowlock._worker.watch import Watch
@@ -35,6 +36,9 @@ PAUSE_S = 0.5
 # While the loop owes an answer.
 CLOSE_LOOK_S = 0.1
 MOST_FRAMES = 30
+# A backoff, or what follows, is the user's code, and may hang.
+LONGEST_THOUGHT_S = 5.0
+DEFAULT_DELAY = timedelta(seconds=1)
 
 # Frames that are the same in every stack: asyncio's and the worker's own.
 _OURS = (str(Path(asyncio.__file__).parent), str(Path(__file__).parent))
@@ -56,6 +60,9 @@ class Watchdog:
         self._thread = threading.get_ident()
         self._asked_at: float | None = None
         self._blocked: LoopBlocked | None = None
+        # Of these two, which the loop changes as well.
+        self._lock = threading.Lock()
+        self._refused: set[ClaimKey] = set()
         self.blocks = 0
 
     @property
@@ -66,21 +73,22 @@ class Watchdog:
 
     async def turn(self) -> float:
         """Look once; tell how long to wait before the next time."""
-        if self._asked_at is None:
+        asked_at = self._asked_at
+        if asked_at is None:
             self._asked_at = time.monotonic()
             self._watch.tell(self._answer)
             return PAUSE_S
         if self.blocked_s >= self._settings.blocked_after_s:
             if self._blocked is None:
-                self._report(self.blocked_s)
+                self._report(asked_at)
             await self._time_out()
         return CLOSE_LOOK_S
 
     def _answer(self) -> None:
         """Answer, on the worker's loop: it turns."""
-        blocked_s, self._asked_at = self.blocked_s, None
-        # Made by the thread meanwhile.
-        blocked, self._blocked = self._blocked, None
+        with self._lock:
+            blocked_s, self._asked_at = self.blocked_s, None
+            blocked, self._blocked = self._blocked, None
         if blocked is not None:
             self._extensions.emit(
                 LoopFreed(
@@ -91,19 +99,24 @@ class Watchdog:
                 )
             )
 
-    def _report(self, blocked_s: float) -> None:
-        self.blocks += 1
+    def _report(self, asked_at: float) -> None:
         attempt = self._current()
         # In no variable: a frame that is held keeps what its function holds.
         stack = tuple(_places(sys._current_frames().get(self._thread)))  # noqa: SLF001 - the one way to see another thread's stack
-        self._blocked = LoopBlocked(
+        blocked = LoopBlocked(
             worker=self._settings.worker,
-            blocked_s=blocked_s,
+            blocked_s=time.monotonic() - asked_at,
             job_id=None if attempt is None else attempt.job_id,
             task=None if attempt is None else attempt.task,
             stack=stack,
         )
-        self._extensions.emit(self._blocked)
+        with self._lock:
+            if self._asked_at != asked_at:
+                return  # it turns again
+            self.blocks += 1
+            self._blocked = blocked
+        self._refused.clear()
+        self._extensions.emit(blocked)
 
     def _current(self) -> Attempt | None:
         """Tell which attempt's code the loop is in."""
@@ -119,7 +132,10 @@ class Watchdog:
 
     async def _time_out(self) -> None:
         for run in self._runs:
-            if run.ended_at is None and run.is_overdue() and not run.is_settled:
+            # A child's own thread keeps its time, and its retry mustn't run beside it.
+            if run.task.defaults.executor is not None:
+                continue
+            if run.is_to_time_out() and run.key not in self._refused:
                 await self._write_timeout(run)
 
     async def _write_timeout(self, run: Run) -> None:
@@ -127,17 +143,23 @@ class Watchdog:
         run.attempt.cancelled.set("timeout")
         # In a thread, as a backoff and what follows are the user's code, which must
         # not hold up the renewal.
-        outcome = await asyncio.to_thread(self._timed_out, run)
+        thinking = asyncio.to_thread(self._timed_out, run)
+        try:
+            outcome = await asyncio.wait_for(thinking, LONGEST_THOUGHT_S)
+        except TimeoutError:
+            outcome = execute.timed_out(run, delay=DEFAULT_DELAY)
         try:
             (settled,) = await self._settings.store.finish([outcome])
         except StoreError:
             return  # tried again at the next look
         if settled.is_locked:
             return
+        if not settled.accepted:
+            self._refused.add(run.key)  # somebody was faster
+            return
         run.is_settled = True
-        if settled.accepted:
-            for event in told(run, outcome, settled):
-                self._extensions.emit(event)
+        for event in told(run, outcome, settled):
+            self._extensions.emit(event)
 
     def _timed_out(self, run: Run) -> Outcome:
         return self._extensions.followed(run.claim, execute.timed_out(run))

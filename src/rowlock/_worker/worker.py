@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Self
 from rowlock._errors import ConfigError, UsageError
 from rowlock._events import worker_logger
 from rowlock._events.worker import (
-    ClaimLapsed,
     WorkerOverrun,
     WorkerStarted,
     WorkerStopped,
@@ -26,7 +26,9 @@ from rowlock._worker.finish import Finish
 from rowlock._worker.handlers import Handlers
 from rowlock._worker.health import Health, Signs, judge
 from rowlock._worker.outage import Outage
+from rowlock._worker.places import check as check_places
 from rowlock._worker.presence import Presence
+from rowlock._worker.relay import Relay
 from rowlock._worker.renew import Renew
 from rowlock._worker.replay import Replay
 from rowlock._worker.runs import Runs
@@ -37,11 +39,9 @@ from rowlock._worker.watch import Watch
 from rowlock._worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
+    from collections.abc import Coroutine
     from types import TracebackType
 
-    from rowlock._job import ClaimKey
-    from rowlock._store import Renewal
     from rowlock._worker.settings import Settings
 
 # How long the store may take to hear that what runs is abandoned.
@@ -195,7 +195,8 @@ class Worker:
         self._ends_when_overrun = ends_when_overrun
         self._is_used = True
         self._build()
-        await self._begin()
+        if not await self._has_begun():
+            return 0
         began = time.monotonic()
         abandoned = await self._serve(started)
         await self._presence.end()
@@ -208,7 +209,10 @@ class Worker:
                 ran_s=ended - began,
             )
         )
-        return abandoned + (len(self._runs.stuck) if self._is_overrun else 0)
+        if not self._is_overrun:
+            return abandoned
+        # Nobody has asked it to end, so whoever runs it is to start another.
+        return abandoned + max(len(self._runs.stuck), int(self._ends_when_overrun))
 
     async def _serve(self, started: asyncio.Future[None] | None) -> int:
         """Run the loops until stopped; tell how many claims were left."""
@@ -239,9 +243,27 @@ class Worker:
             await self._watch.stop()
         return abandoned
 
-    async def _begin(self) -> None:
-        await self._handlers.warm()
+    async def _has_begun(self) -> bool:
+        """Begin, unless it is told to stop before."""
+        beginning = asyncio.create_task(self._begin())
+        stopping = asyncio.create_task(self._stopping.wait())
         try:
+            await asyncio.wait(
+                {beginning, stopping}, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            stopping.cancel()
+            if not beginning.done():
+                beginning.cancel()
+                await asyncio.wait({beginning})
+        if beginning.cancelled():
+            return False
+        beginning.result()
+        return True
+
+    async def _begin(self) -> None:
+        try:
+            await self._handlers.warm()
             await self._store.open()
             await self._presence.register()
             self._watch.start(
@@ -277,11 +299,13 @@ class Worker:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
         apart = [t for t in self._settings.tasks.values() if t.defaults.executor]
-        if apart:
-            # With it comes multiprocessing, which few workers need.
-            from rowlock._worker.children import check  # noqa: PLC0415
-
-            check(apart)
+        if apart and sys.platform == "win32":
+            msg = (
+                f"The task {apart[0].name!r} has executor='process', which needs Linux"
+                " or macOS: here a plain function runs in a thread."
+            )
+            raise ConfigError(msg)
+        check_places(apart)
 
     def _check_unused(self) -> None:
         begun = self._running
@@ -326,46 +350,20 @@ class Worker:
     def _build_watch(self) -> None:
         settings = self._settings
         self._watch = Watch()
+        relay = Relay(settings, self._runs, self._outage, self._handlers, self._watch)
         self._renew = Renew(
             settings,
             self._runs,
             self._watch,
-            on_renewal=self._on_renewal,
+            on_renewal=relay.renewal,
             on_error=self._outage.began,
         )
-        self._cancels = Cancels(
-            settings, self._runs, self._watch, on_cancels=self._on_cancels
-        )
+        self._cancels = Cancels(settings, self._runs, on_cancels=relay.cancels)
         self._watchdog = Watchdog(settings, self._runs, self._watch)
 
     def _on_room(self) -> None:
         self._fetch.on_room()
         self._shutdown.on_room()
-
-    def _on_renewal(self, renewal: Renewal) -> None:
-        self._outage.ended()
-        for key in renewal.lost:
-            run = self._runs.get(key)
-            # Ended: its outcome is on the way, and the answer to that will tell.
-            if run is None or run.ended_at is not None:
-                continue
-            self._emit(
-                ClaimLapsed(
-                    job_id=key.job_id,
-                    task=run.claim.task,
-                    queue=run.claim.queue,
-                    attempt=run.claim.attempts,
-                    claim=key.claim,
-                )
-            )
-            self._handlers.stop(run, "lost")
-        self._on_cancels(renewal.cancelled)
-
-    def _on_cancels(self, keys: Collection[ClaimKey]) -> None:
-        for key in keys:
-            run = self._runs.get(key)
-            if run is not None:
-                self._handlers.stop(run, "cancel")
 
     def _on_stuck(self) -> None:
         self._presence.changed()

@@ -16,10 +16,10 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from rowlock._errors import ConfigError
+import click
 
 if TYPE_CHECKING:
-    from http.server import ThreadingHTTPServer
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     from rowlock._worker.health import Health
     from rowlock.cli.parameters import Address
@@ -58,8 +58,6 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
 
     class Answering(BaseHTTPRequestHandler):
         timeout = PATIENCE_S
-        server_version = "rowlock"
-        sys_version = ""
 
         def do_GET(self) -> None:
             status, told = answer(self.path.partition("?")[0], health)
@@ -74,6 +72,10 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
 
         do_HEAD = do_GET  # noqa: N815 - http.server's own
 
+        def version_string(self) -> str:
+            """Name no version to strangers."""
+            return "rowlock"
+
         def log_message(self, *_: object) -> None:
             """Log nothing: a probe comes every few seconds."""
 
@@ -84,14 +86,22 @@ def _server(address: Address, health: Callable[[], Health]) -> ThreadingHTTPServ
         def handle_error(self, *_: object) -> None:
             """Do nothing: a probe that goes away harms nobody."""
 
+    return _bound(Server, address, Answering)
+
+
+def _bound(
+    server: type[ThreadingHTTPServer],
+    address: Address,
+    answering: type[BaseHTTPRequestHandler],
+) -> ThreadingHTTPServer:
     try:
-        return Server(address, Answering)
+        return server(address, answering)
     except OSError as error:
         msg = (
             f"Probes can't be answered at {address}: {error.strerror or error}. Name"
             " another address with --health."
         )
-        raise ConfigError(msg) from error
+        raise click.ClickException(msg) from error
 
 
 def answer(

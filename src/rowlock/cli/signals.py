@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -23,6 +24,11 @@ SAME_SIGNAL_S = 0.5
 OVERRUN_S = 3.0
 FLUSH_S = 1.0
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+STOPS = (
+    "%s: claiming no more, and waiting for what runs; once more, after half a second,"
+    " ends at once."
+)
+AT_ONCE = "ended at once, and what ran is left to its lease."
 
 logger = logging.getLogger("rowlock.cli")
 
@@ -57,7 +63,8 @@ class StopSignals:
         for number in STOPPING:
             signal.signal(number, self._hear)
         signal.set_wakeup_fd(self._signals.fileno(), warn_on_full_buffer=False)
-        os.register_at_fork(after_in_child=_forget)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_forget)
         threading.Thread(
             target=self._listen, name="rowlock-signals", daemon=True
         ).start()
@@ -79,15 +86,23 @@ class StopSignals:
     def _listen(self) -> None:
         name = self._next(None)
         first_at = time.monotonic()
+        # In a thread, and before anything that the loop says: it may be blocked, and
+        # who blocks it may hold the log's lock.
+        saying = threading.Thread(target=logger.info, args=(STOPS, name), daemon=True)
+        saying.start()
+        saying.join(FLUSH_S)
         try:
-            self._loop.call_soon_threadsafe(self._begin, str(name), first_at)
+            self._loop.call_soon_threadsafe(self._begin, first_at)
         except RuntimeError:  # the loop is closed: it was ending by itself
             end_at_once(INTERRUPTED)
-        while self._next(first_at + self._within_s + OVERRUN_S):
+        while again := self._next(first_at + self._within_s + OVERRUN_S):
             if time.monotonic() - first_at > SAME_SIGNAL_S:
-                end_at_once(INTERRUPTED)
-        self._abandon()
-        end_at_once(self.code, self._complain)
+                say = partial(logger.warning, "%s once more: %s", again, AT_ONCE)
+                end_at_once(INTERRUPTED, say)
+        try:
+            self._abandon()
+        finally:  # whatever that came to
+            end_at_once(self.code, self._complain)
 
     def _next(self, until: float | None) -> str | None:
         """Wait for a signal that stops; None where none has come in time."""
@@ -102,13 +117,8 @@ class StopSignals:
                     if number in STOPPING:
                         return signal.Signals(number).name
 
-    def _begin(self, name: str, first_at: float) -> None:
+    def _begin(self, first_at: float) -> None:
         self._has_begun = True
-        logger.info(
-            "%s: claiming no more, and waiting for what runs; once more, after half a"
-            " second, ends at once.",
-            name,
-        )
         self._stop(first_at)
 
     def _complain(self) -> None:

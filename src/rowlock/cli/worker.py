@@ -112,7 +112,8 @@ class _Options(TypedDict):
     show_default=True,
     callback=read_seconds,
     metavar="DURATION",
-    help="How long a handler may take to end once it was told to; then it is stuck.",
+    help="How long an async handler may take to end once it was cancelled; then it is"
+    " stuck. A plain one is at its timeout.",
 )
 @click.option(
     "--max-stuck",

@@ -100,6 +100,12 @@ class View:
     covers: set[str] = field(default_factory=set)
     full_at: float | None = None
     gap: float = SHORTEST_GAP
+    # Full looks that read the lines just now: news of any line may come after that.
+    readings: int = 0
+
+    def covers_queue(self, queue: str) -> bool:
+        """Say whether a full look has covered this queue."""
+        return self.covers_all or queue in self.covers
 
     def covers_queues(self, queues: Collection[str] | None) -> bool:
         """Say whether a full look has covered these queues; None is any."""
@@ -152,9 +158,10 @@ class Bounds:
             self._views.move_to_end(tasks)
             return view.plan(queues, self._news)
 
-    def moment(self) -> int:
+    def moment(self, tasks: frozenset[str]) -> int:
         """Tell the moment, before the lines are read for a full look."""
         with self._lock:
+            self._views.setdefault(tasks, View()).readings += 1
             return self._news
 
     def plan_full(
@@ -166,21 +173,28 @@ class Bounds:
     ) -> Plan:
         """Plan a full look at these lines, and those heard of since it `began`."""
         with self._lock:
+            # A view that was forgotten meanwhile hasn't heard what was told before.
+            is_whole = tasks in self._views and began >= self._doubted
             view = self._views.setdefault(tasks, View())
+            view.readings = max(view.readings - 1, 0)
             self._views.move_to_end(tasks)
             while len(self._views) > MOST_VIEWS:
                 self._views.popitem(last=False)
             kept = {
                 line: known
                 for line, known in view.lines.items()
-                if known.heard > began or not (queues is None or line.queue in queues)
+                if (
+                    known.heard > began
+                    if queues is None or line.queue in queues
+                    else view.covers_queue(line.queue)
+                )
             }
             for line in lines:
                 kept.setdefault(line, Known())
             view.lines = kept
             if queues is None:
-                view.covers_all = True
-            else:
+                view.covers_all |= is_whole
+            elif is_whole:
                 view.covers.update(queues)
             for line, known in kept.items():
                 if queues is None or line.queue in queues:
@@ -312,10 +326,11 @@ class Bounds:
     def _arrived(self, view: View, arrival: Arrival) -> None:
         known = view.lines.get(arrival.line)
         if known is None:
-            if not view.covers_all and arrival.line.queue not in view.covers:
+            is_covered = view.covers_queue(arrival.line.queue)
+            if not is_covered and not view.readings:
                 return
             # No job was there before, so none is planned but what is told.
-            known = view.lines[arrival.line] = Known(is_planned_known=True)
+            known = view.lines[arrival.line] = Known(is_planned_known=is_covered)
         known.heard, known.is_empty = self._news, False
         known.after = min(known.after, Place(arrival.first_at, 0))
         if arrival.deferred_at is not None:

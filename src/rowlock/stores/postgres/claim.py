@@ -120,7 +120,7 @@ class Claiming:
         self, session: Session, demand: Demand, taker: Taker
     ) -> Claimed:
         began = self._monotonic()
-        moment = self._bounds.moment()
+        moment = self._bounds.moment(demand.tasks)
         queues = None if demand.queues is None else rows.texts(list(demand.queues))
         found = await session.run("lines", queues=queues)
         plan = self._bounds.plan_full(

@@ -1,0 +1,84 @@
+"""
+Passing on what the watching thread has heard of claims.
+
+Handlers that aren't on the loop hear of it at once, also where the loop is blocked. The
+rest is for the loop: what the store calls lost is judged there, against what has ended
+meanwhile, before anybody is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock._events.worker import ClaimLapsed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rowlock._cancelled import Reason
+    from rowlock._job import ClaimKey
+    from rowlock._store import Renewal
+    from rowlock._worker.handlers import Handlers
+    from rowlock._worker.outage import Outage
+    from rowlock._worker.runs import Runs
+    from rowlock._worker.settings import Settings
+    from rowlock._worker.watch import Watch
+
+
+class Relay:
+    """The way from the watching thread to the handlers of one worker."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        runs: Runs,
+        outage: Outage,
+        handlers: Handlers,
+        watch: Watch,
+    ) -> None:
+        self._emit = settings.extensions.emit
+        self._runs = runs
+        self._outage = outage
+        self._handlers = handlers
+        self._watch = watch
+
+    def renewal(self, renewal: Renewal) -> None:
+        """Pass on a renewal that worked."""
+        self._signal(renewal.lost, "lost")
+        self._watch.tell(self._renewed, renewal)
+        self.cancels(renewal.cancelled)
+
+    def cancels(self, keys: Collection[ClaimKey]) -> None:
+        """Pass on which claims were asked to cancel."""
+        self._signal(keys, "cancel")
+        self._watch.tell(self._stop, keys)
+
+    def _signal(self, keys: Collection[ClaimKey], reason: Reason) -> None:
+        for key in keys:
+            run = self._runs.get(key)
+            if run is not None and not run.has_ended:
+                self._handlers.signal(run, reason)
+
+    def _renewed(self, renewal: Renewal) -> None:
+        self._outage.ended()
+        for key in renewal.lost:
+            run = self._runs.get(key)
+            # Ended: its outcome is on the way, and the answer to that will tell.
+            if run is None or run.ended_at is not None:
+                continue
+            self._emit(
+                ClaimLapsed(
+                    job_id=key.job_id,
+                    task=run.claim.task,
+                    queue=run.claim.queue,
+                    attempt=run.claim.attempts,
+                    claim=key.claim,
+                )
+            )
+            self._handlers.stop(run, "lost")
+
+    def _stop(self, keys: Collection[ClaimKey]) -> None:
+        for key in keys:
+            run = self._runs.get(key)
+            if run is not None:
+                self._handlers.stop(run, "cancel")
