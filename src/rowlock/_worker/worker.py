@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from rowlock._errors import ConfigError, UsageError
 from rowlock._events import worker_logger
@@ -37,7 +37,7 @@ from rowlock._worker.watch import Watch
 from rowlock._worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
     from types import TracebackType
 
     from rowlock._job import ClaimKey
@@ -67,6 +67,9 @@ class Worker:
         ...         await app.wait(await greet.enqueue("Ada"), timeout=10)
         >>> asyncio.run(work(app.worker()))
     """
+
+    # A simulation has no thread for it.
+    _new_watch: ClassVar[Callable[[], Watch]] = Watch
 
     def __init__(self, settings: Settings) -> None:
         self.id: str = settings.worker
@@ -321,7 +324,7 @@ class Worker:
 
     def _build_watch(self) -> None:
         settings = self._settings
-        self._watch = Watch()
+        self._watch = self._new_watch()
         self._renew = Renew(
             settings,
             self._runs,

@@ -1,0 +1,83 @@
+"""What has happened in one simulation, in order; what the laws are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from .clock import Clock
+
+LONGEST = 30
+# What the laws need, and no reader.
+DULL = {"is connected"}
+
+
+class Event(NamedTuple):
+    """
+    Somebody did something, at a time of the loop and of the store.
+
+    `note` is whatever the laws need to know of it.
+    """
+
+    time: float
+    now: datetime
+    who: str
+    verb: str
+    job: int = 0
+    claim: int = 0
+    note: Any = None
+
+    def __str__(self) -> str:
+        of = f" job {self.job}" if self.job else ""
+        of += f" (claim {self.claim})" if self.claim else ""
+        note = "" if self.note is None else f": {self.note}"
+        return f"{self.time:9.3f}  {self.who:<9} {self.verb}{of}{note}"
+
+
+class History:
+    """The events of one run; closed, it hears no more."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._is_closed = False
+        self.events: list[Event] = []
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def add(
+        self,
+        who: str,
+        verb: str,
+        job: int = 0,
+        claim: int = 0,
+        note: object = None,
+    ) -> None:
+        if not self._is_closed:
+            clock = self._clock
+            self.events.append(
+                Event(clock.time, clock.now(), who, verb, job, claim, note)
+            )
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def about(self, job: int, until: float) -> list[str]:
+        """Tell of one job and of what befell everybody, at most 30 lines."""
+        told = [
+            event
+            for event in self.events
+            if event.time <= until and event.job in (0, job) and event.verb not in DULL
+        ]
+        return list(map(str, _shortened(told)))
+
+
+def _shortened(events: list[Event]) -> Iterable[Event]:
+    """Keep the last ones, and of those that repeat themselves the first."""
+    kept: list[Event] = []
+    for event in events:
+        before = kept[-1] if kept else None
+        if before is None or before[2:6] != event[2:6] or event.verb != "extends":
+            kept.append(event)
+    return kept[-LONGEST:]
