@@ -114,9 +114,7 @@ class Judge:
             self.heard = {}
 
     def finds_over(self, event: Event) -> None:
-        record = self.records[event.job]
-        over = record.leased_until is not None and record.leased_until < event.now
-        self.check(over, "law 9", event, "a lease that isn't over was found over")
+        self.check(event.note < event.now, "law 9", event, "its lease isn't over")
         since, _ = self.heard.get(event.who, (event.time, 0.0))
         # The answer that began it may have been on its way, as this request was.
         connected = event.time - since >= LEASE_S - BREATH_S / 2
@@ -311,6 +309,12 @@ class Judge:
         most = self.up[event.who].concurrency
         self.check(running <= most, "concurrency", event, f"{running} of {most} run")
 
+    def is_stuck(self, event: Event) -> None:
+        """Its place is free, and its outcome on the way."""
+        running = self.records[event.job].running
+        for claim in [claim for claim, who in running.items() if who == event.who]:
+            del running[claim]
+
     def leaves(self, event: Event) -> None:
         self.records[event.job].running.pop(event.claim, None)
 
@@ -393,6 +397,7 @@ ACTS = {
     "expires": Judge.expires,
     "starts": Judge.starts,
     "leaves": Judge.leaves,
+    "tells attempt.stuck": Judge.is_stuck,
 }
 
 

@@ -172,12 +172,17 @@ class Store:
             return ()
 
         def read() -> list[Claim]:
-            claims = self.database.lost(limit, worker=worker)
-            for claim in claims if worker is None else ():
-                self.database.history.add(self.worker, "finds over", *claim.key)
-            return claims
+            return self.database.lost(limit, worker=worker)
 
         claims: Sequence[Claim] = await self._ask(read, writing=False)
+        if worker is not None:
+            return claims
+        # The answer may have been on its way for long.
+        if not self._grace.is_over():
+            return ()
+        for claim in claims:
+            note = claim.leased_until
+            self.database.history.add(self.worker, "finds over", *claim.key, note)
         return claims
 
     async def save(

@@ -327,4 +327,10 @@ class World:
 
 
 # Of what workers tell, what a reader of a history wants beside what they did.
-TOLD = {"outcome.dropped", "claim.refused", "store.unavailable", "store.recovered"}
+TOLD = {
+    "attempt.stuck",
+    "claim.refused",
+    "outcome.dropped",
+    "store.recovered",
+    "store.unavailable",
+}
