@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from rowlock._store import Demand
+
 from .clock import Clock
 
 LONGEST = 30
@@ -31,8 +33,17 @@ class Event(NamedTuple):
     def __str__(self) -> str:
         of = f" job {self.job}" if self.job else ""
         of += f" (claim {self.claim})" if self.claim else ""
-        note = "" if self.note is None else f": {self.note}"
+        note = "" if self.note is None else f": {_in_words(self.note)}"
         return f"{self.time:9.3f}  {self.who:<9} {self.verb}{of}{note}"
+
+
+def _in_words(note: object) -> str:
+    match note:
+        case Demand():
+            return "a suspect" if note.suspects else f"room for {note.total}"
+        case datetime():
+            return f"{note:%H:%M:%S.%f}"[:-3]
+    return str(note)
 
 
 class History:

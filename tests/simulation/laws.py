@@ -16,12 +16,10 @@ from rowlock._job import NewJob, Status
 
 from .database import Ended
 from .history import Event
-from .weather import LEASE_S
+from .weather import BREATH_S, LEASE_S
 from .world import LONG_S, Up, World
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = Status
-# The longest way of a request, and turns of loops that were at something else.
-BREATH_S = 1.0
 LONGEST_GAP_S = LEASE_S / 3 + min(0.5, LEASE_S / 3)
 
 
@@ -399,12 +397,3 @@ ACTS = {
     "leaves": Judge.leaves,
     "tells attempt.stuck": Judge.is_stuck,
 }
-
-
-def judge(world: World) -> list[Broken]:
-    """Tell which laws a run has broken, in the order of its history."""
-    from .waits import check_waits
-
-    judge = Judge(world)
-    broken = judge.judge()
-    return [*broken, *check_waits(world, has_losses=judge.has_losses)]

@@ -9,7 +9,8 @@ from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 from .faults import planted
-from .laws import Broken, judge
+from .laws import Broken, Judge
+from .waits import check_waits
 from .world import World
 
 # A run leaves cycles that hold a megabyte; looked for in each, they take half the time.
@@ -39,7 +40,10 @@ def run(seed: int, fault: str | None = None) -> Verdict:
     with planted(fault) if fault else nullcontext():
         world = World(seed)
         world.run()
-    return Verdict(seed, judge(world), world)
+    judge = Judge(world)
+    broken = judge.judge()
+    broken += check_waits(world, has_losses=judge.has_losses)
+    return Verdict(seed, broken, world)
 
 
 def survey(

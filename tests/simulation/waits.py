@@ -8,7 +8,8 @@ from datetime import datetime
 from rowlock._job import Status
 
 from .history import Event
-from .laws import BREATH_S, Broken
+from .laws import Broken
+from .weather import BREATH_S
 from .worker import SAFETY_S
 from .world import SETTLE_S, Up, World
 

@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias
 LEASE_S = 4.0
 # Two of three runs last so many leases, the others up to twice that.
 STORM_S = 8.0
+# The longest way of a request in the calm, and turns of loops that had others to take.
+BREATH_S = 1.0
 
 Ends: TypeAlias = Literal["answered", "refused", "unheard", "unanswered"]
 
