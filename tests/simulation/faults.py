@@ -32,9 +32,7 @@ class Fault(NamedTuple):
 
 
 def _held_without_a_fence(_: Callable[..., Any]) -> Callable[..., Any]:
-    def held(
-        model: Model, key: ClaimKey, read: datetime | None = None
-    ) -> Row | None:
+    def held(model: Model, key: ClaimKey, read: datetime | None = None) -> Row | None:
         row = model.rows.get(key.job_id)
         holds = row and row.status is Status.RUNNING
         return row if row and holds and read in (None, row.leased_until) else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from rowlock._store import Demand
 
-from .clock import Clock
+from .clock import SOME_DAY, Clock
 
 LONGEST = 30
 # What the laws need, and no reader.
@@ -23,12 +23,17 @@ class Event(NamedTuple):
     """
 
     time: float
-    now: datetime
+    ahead: float
     who: str
     verb: str
     job: int = 0
     claim: int = 0
     note: Any = None
+
+    @property
+    def now(self) -> datetime:
+        """The time of the store."""
+        return SOME_DAY + timedelta(seconds=self.time + self.ahead)
 
     def __str__(self) -> str:
         of = f" job {self.job}" if self.job else ""
@@ -68,7 +73,7 @@ class History:
         if not self._is_closed:
             clock = self._clock
             self.events.append(
-                Event(clock.time, clock.now(), who, verb, job, claim, note)
+                Event(clock.time, clock.ahead, who, verb, job, claim, note)
             )
 
     def close(self) -> None:

@@ -46,8 +46,10 @@ class Entry(asyncio.TimerHandle):
         when: float,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        context: Context,
+        context: Context | None,
     ) -> None:
+        # One that is empty is false.
+        context = copy_context() if context is None else context
         self._when = when
         self._callback = callback
         self._args = args
@@ -78,13 +80,14 @@ class Loop(asyncio.AbstractEventLoop):
         self._is_running = True
         try:
             with patch("time.monotonic", self.clock.monotonic):
-                while self._has_due(instant):
-                    self._step()
+                while self._leap(instant):
+                    self._run_ready()
         finally:
             self._is_running = False
             asyncio._set_running_loop(None)
 
-    def _has_due(self, instant: float) -> bool:
+    def _leap(self, instant: float) -> bool:
+        """Go to the next time at which something is due; False: none until then."""
         if self._ready:
             return True
         timers = self._timers
@@ -98,15 +101,17 @@ class Loop(asyncio.AbstractEventLoop):
             self._ready.append(heapq.heappop(timers)[2])
         return True
 
-    def _step(self) -> None:
-        ready = self._ready
-        if len(ready) > 1:
-            chosen = int(self._random() * len(ready))
-            ready[chosen], ready[-1] = ready[-1], ready[chosen]
-        entry = ready.pop()
-        process = entry.process
-        if not entry._cancelled and (process is None or not process.is_dead):
-            entry._context.run(entry._callback, *entry._args)
+    def _run_ready(self) -> None:
+        """Run what is ready, and what that makes ready, in an order of chance."""
+        ready, random = self._ready, self._random
+        while ready:
+            if len(ready) > 1:
+                chosen = int(random() * len(ready))
+                ready[chosen], ready[-1] = ready[-1], ready[chosen]
+            entry = ready.pop()
+            process = entry.process
+            if not entry._cancelled and (process is None or not process.is_dead):
+                entry._context.run(entry._callback, *entry._args)
 
     @contextmanager
     def inside(self, process: Process | None) -> Iterator[None]:
@@ -123,7 +128,7 @@ class Loop(asyncio.AbstractEventLoop):
         *args: Any,  # noqa: ANN401
         context: Context | None = None,
     ) -> asyncio.Handle:
-        entry = Entry(0.0, callback, args, context or copy_context())
+        entry = Entry(0.0, callback, args, context)
         self._ready.append(entry)
         return entry
 
@@ -137,7 +142,7 @@ class Loop(asyncio.AbstractEventLoop):
         *args: Any,  # noqa: ANN401
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        entry = Entry(when, callback, args, context or copy_context())
+        entry = Entry(when, callback, args, context)
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, entry))
         return entry

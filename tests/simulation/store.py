@@ -126,9 +126,7 @@ class Store:
     ) -> Claimed:
         self._grace.learn(lease)
         claimed: Claimed = await self._ask(
-            lambda: self.database.claim(
-                demand, worker=worker, lease=lease, alone=alone
-            )
+            lambda: self.database.claim(demand, worker=worker, lease=lease, alone=alone)
         )
         return claimed
 
@@ -165,9 +163,7 @@ class Store:
     def wakeups(self) -> Subscription:
         return self._news.subscribe()
 
-    async def lost(
-        self, limit: int, *, worker: str | None = None
-    ) -> Sequence[Claim]:
+    async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
         if worker is None and not self._grace.is_over():
             return ()
 
@@ -190,9 +186,11 @@ class Store:
     ) -> bool:
         def write() -> bool:
             row = self.database.model.held(key)
-            if row is not None and state is not None:
-                row.state = state
-            return row is not None
+            if row is None:
+                return False
+            row.state = state or row.state
+            self.database.history.add(self.worker, "saves", *key, state or progress)
+            return True
 
         is_held: bool = await self._ask(write)
         return is_held

@@ -42,6 +42,12 @@ class Waits:
                 self.running[who].discard(key)
                 if self.room_since[who] == math.inf:
                     self.room_since[who] = event.time
+            case _:
+                self.follow(event)
+
+    def follow(self, event: Event) -> None:
+        """Note since when a job is due, and when it isn't any more."""
+        match event.verb:
             case "enqueues":
                 self.due(event, event.note)
             case "ends" if event.note.accepted and event.note.run_at:
@@ -50,6 +56,9 @@ class Waits:
                 self.due(event, event.now)
             case "claims" | "cancels" | "expires":
                 self.taken(event)
+            case "sets the clock":
+                by_s = event.note.seconds
+                self.due_at = {job: at - by_s for job, at in self.due_at.items()}
 
     def up_of(self, who: str) -> int:
         up = self.up.get(who)
@@ -70,7 +79,7 @@ class Waits:
             for who, up in self.up.items()
             if up.queues is None or queue in up.queues
         ]
-        waited = event.time - min(rooms, default=math.inf)
+        waited = event.time - min(rooms, default=self.settled_at)
         if waited > SAFETY_S + BREATH_S:
             how = f"it was due, and waited for {waited:.1f} s beside room"
             self.broken.append(Broken("law 19", event.job, event.time, how))

@@ -132,7 +132,7 @@ class Weather:
     def is_away(self, worker: str) -> bool:
         """Tell whether a worker can't reach the database."""
         away = self._away
-        return bool(away) and bool(
+        return not self.is_calm and bool(
             away.get("", 0) or away.get(worker.partition(".")[0], 0)
         )
 

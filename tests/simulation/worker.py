@@ -70,9 +70,14 @@ class SimulatedWatch(Watch):
         ]
 
     async def now(self, turn: Turn) -> None:
-        tried = self._loop.create_future()
+        tried: asyncio.Future[None] = self._loop.create_future()
+
+        def tell(_: object) -> None:
+            if not tried.done():
+                tried.set_result(None)
+
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
-        future.add_done_callback(lambda _: tried.done() or tried.set_result(None))
+        future.add_done_callback(tell)
         self._begin(turn, future)
         await tried
 
@@ -83,7 +88,7 @@ class SimulatedWatch(Watch):
         self._taking = []
 
     async def _repeat(self, turn: Turn) -> None:
-        while not self._stopping.is_set():
+        while not self._stopping.is_set():  # noqa: ASYNC110 - it takes turns
             await asyncio.sleep(await self._take(turn))
 
 

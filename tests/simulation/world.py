@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random as chance
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -14,10 +13,10 @@ from typing import NamedTuple
 
 from rowlock import Retry, Snooze, Unrecoverable, _outcome
 from rowlock._attempt import Attempt
-from rowlock._errors import ClaimLost, StoreError
+from rowlock._errors import StoreError
 from rowlock._events import Event as WorkerEvent
 from rowlock._events.worker import ClaimLapsed
-from rowlock._job import NewJob, Status
+from rowlock._job import NewJob
 from rowlock._worker.worker import Worker
 
 from .clock import Clock
@@ -26,7 +25,7 @@ from .history import History
 from .loop import Loop, Process
 from .store import OUTSIDE, Store
 from .weather import LEASE_S, Planned, Weather
-from .worker import SAFETY_S, SHUTDOWN_S, Place, new_worker
+from .worker import SHUTDOWN_S, Place, new_worker
 
 # After the storm, until whoever renewed and recovered is done with that.
 SETTLE_S = 2 * LEASE_S
@@ -73,6 +72,15 @@ class Up(NamedTuple):
         return f"{self.concurrency} at once"
 
 
+class Jump(NamedTuple):
+    """By how much the wall clock was set forwards."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:+} s"
+
+
 class World:
     """All that one seed decides."""
 
@@ -81,7 +89,7 @@ class World:
         self.random = random = Random(seed)
         self.clock = Clock()
         self.history = History(self.clock)
-        self.loop = Loop(self.clock, random)
+        self.loop = Loop(self.clock, random)  # type: ignore[abstract]  # typeshed's word
         self.database = Database(self.clock, self.history)
         self.slots = [
             Slot(random.choice([1, 2, 3]), ("x",) if random.random() < 0.2 else None)
@@ -142,9 +150,7 @@ class World:
         slot.starts += 1
         name = f"w{place + 1}.{slot.starts}"
         process = slot.process = WorkerProcess(name, self)
-        store = Store(
-            self.database, self.weather, self.loop, self.clock, worker=name
-        )
+        store = Store(self.database, self.weather, self.loop, self.clock, worker=name)
         self.history.add(name, "is up", note=Up(slot.concurrency, slot.queues))
         with self.loop.inside(process):
             slot.worker = new_worker(
@@ -156,9 +162,7 @@ class World:
                 hear=partial(self._hear, name),
             )
             task = self.loop.create_task(slot.worker.run())
-        task.add_done_callback(
-            partial(self._ended, place, process), context=OUTSIDE
-        )
+        task.add_done_callback(partial(self._ended, place, process), context=OUTSIDE)
 
     def _hear(self, name: str, event: WorkerEvent) -> None:
         if isinstance(event, ClaimLapsed):
@@ -167,9 +171,7 @@ class World:
             job, claim = getattr(event, "job_id", 0), getattr(event, "claim", 0)
             self.history.add(name, f"tells {event.name}", job, claim)
 
-    def _ended(
-        self, place: int, process: Process, task: asyncio.Task[int]
-    ) -> None:
+    def _ended(self, place: int, process: Process, task: asyncio.Task[int]) -> None:
         process.is_dead = True
         error = task.exception()
         if error is None:
@@ -225,7 +227,7 @@ class World:
             case "jumps":
                 seconds = self.random.choice([-LEASE_S * 2, -0.7, 0.7, LEASE_S * 2])
                 self.clock.jump(seconds)
-                self.history.add("world", "sets the clock", note=f"{seconds:+} s")
+                self.history.add("world", "sets the clock", note=Jump(seconds))
             case _:
                 self.database.pause("x", resume=False)
                 self._after(planned.lasts, partial(self._resume, "x"))
@@ -248,8 +250,6 @@ class World:
 
     def _calm_down(self) -> None:
         self.weather.is_calm = True
-        self.weather._away.clear()
-        self.weather.end_outage = lambda _: None  # type: ignore[method-assign]
         self._resume("x")
         self.history.add("world", "is calm")
 
@@ -313,7 +313,7 @@ class World:
 
     def _end(self, attempt: Attempt, fate: float) -> None:
         if fate < 0.1 and len(self.database.jobs) < MOST_JOBS:
-            parent = {"parent": list(attempt._key)}
+            parent = dict(zip(("job", "claim"), attempt._key, strict=True))
             attempt.spawn(self._new_job(meta=parent))
         if fate > 0.9:
             raise ValueError

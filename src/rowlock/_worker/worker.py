@@ -37,7 +37,7 @@ from rowlock._worker.watch import Watch
 from rowlock._worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Collection, Coroutine
     from types import TracebackType
 
     from rowlock._job import ClaimKey
@@ -69,7 +69,7 @@ class Worker:
     """
 
     # A simulation has no thread for it.
-    _new_watch: ClassVar[Callable[[], Watch]] = Watch
+    _new_watch: ClassVar[type[Watch]] = Watch
 
     def __init__(self, settings: Settings) -> None:
         self.id: str = settings.worker
