@@ -40,15 +40,17 @@ class Seen:
 
 
 class Ended(NamedTuple):
-    """An outcome, and how the row stood before and after."""
+    """An outcome, and how the row stands after it."""
 
     outcome: Outcome
     accepted: bool
+    is_locked: bool
     status: Status | None
     run_at: datetime | None = None
-    leased_until: datetime | None = None
 
     def __str__(self) -> str:
+        if self.is_locked:
+            return "locked by somebody"
         came = self.status if self.accepted else f"refused, it is {self.status}"
         return f"{came}{', a loss' if self.outcome.lost else ''}"
 
@@ -62,6 +64,8 @@ class Database:
         self.history = history
         self.seen: dict[str, Seen] = {}
         self.listeners: list[Callable[[], None]] = []
+        # Rows that somebody's open transaction holds.
+        self.locked: set[int] = set()
 
     def tell(self) -> None:
         for listener in tuple(self.listeners):
@@ -75,6 +79,8 @@ class Database:
         holder = model.rows.get(model.holder(job) or 0)
         is_new = holder is None or model.has_expired(holder)
         job_id = model.last_id + 1 if is_new else None
+        if holder is not None and is_new:
+            self.history.add(by, "expires", holder.id)
         model.enqueue([job], [job_id])
         if job_id is None:
             return None
@@ -175,6 +181,8 @@ class Database:
             self.seen[worker].at = now
         for key in keys:
             row = self.model.held(key)
+            if key.job_id in self.locked:
+                continue
             if row is None:
                 lost.add(key)
                 self.history.add(worker, "hears that it has lost", *key)
@@ -196,13 +204,15 @@ class Database:
     def _end(self, outcome: Outcome, by: str) -> Settled:
         model, key = self.model, outcome.key
         held = model.held(key, outcome.leased_until)
-        leased_until = held.leased_until if held else None
+        if key.job_id in self.locked:
+            held = None
         if held:
             model.end(held, outcome)
         row = model.rows.get(key.job_id)
         status = row.status if row else None
         run_at = held.run_at if held and status is PENDING else None
-        ended = Ended(outcome, held is not None, status, run_at, leased_until)
+        is_locked = key.job_id in self.locked
+        ended = Ended(outcome, held is not None, is_locked, status, run_at)
         self.history.add(by, "ends", *key, ended)
         spawned = self.enqueue(outcome.spawned, by=by) if held else ()
         if run_at is not None:
@@ -241,6 +251,16 @@ class Database:
         if row is not None and done:
             self.history.add("operator", f"{verb}s", job_id, note=status)
             self.tell()
+
+    def lock(self, job_id: int, *, unlock: bool = False) -> None:
+        """Have somebody's transaction hold a running job's row, or let it go."""
+        row = self.model.rows.get(job_id)
+        if unlock:
+            self.locked.discard(job_id)
+            self.history.add("somebody", "lets go of", job_id)
+        elif row is not None and row.status is RUNNING:
+            self.locked.add(job_id)
+            self.history.add("somebody", "locks", job_id)
 
     def pause(self, queue: str, *, resume: bool) -> None:
         name = queue, None

@@ -15,7 +15,8 @@ from unittest.mock import patch
 
 from rowlock._events.worker import ClaimLapsed
 from rowlock._job import ClaimKey, Outcome, Status
-from rowlock._store import Demand, Renewal
+from rowlock._store import Demand, Renewal, Wakeups
+from rowlock._worker.fetch import Fetch
 from rowlock._worker.worker import Worker
 from rowlock.stores.grace import Grace
 from tests.conformance.model import Model, Row
@@ -115,6 +116,47 @@ def _keeps_run_at(end: Callable[..., None]) -> Callable[..., Any]:
     return keep
 
 
+def _forgets_pauses(fitting: Callable[..., list[Row]]) -> Callable[..., Any]:
+    def fit(model: Model, demand: Demand) -> list[Row]:
+        pauses, model.pauses = model.pauses, {}
+        try:
+            return fitting(model, demand)
+        finally:
+            model.pauses = pauses
+
+    return fit
+
+
+def _forgets_cancels(end: Callable[..., None]) -> Callable[..., Any]:
+    def forget(model: Model, row: Row, outcome: Outcome) -> None:
+        row.cancel_requested_at = None
+        end(model, row, outcome)
+
+    return forget
+
+
+def _sees_no_holder(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *_: None
+
+
+def _gives_nothing_back(_: Callable[..., Any]) -> Callable[..., Any]:
+    async def give_back_unknown(_: Fetch) -> None:
+        return
+
+    return give_back_unknown
+
+
+def _runs_beside(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _: False
+
+
+def _waits_for_news(_: Callable[..., Any]) -> Callable[..., Any]:
+    async def wait(_: Fetch, wakeups: Wakeups, __: timedelta) -> None:
+        await wakeups.wait(timedelta(days=1))
+
+    return wait
+
+
 FAULTS = {
     "finish without the fence": Fault(Model, "held", _held_without_a_fence),
     "recover without the grace": Fault(Grace, "is_over", _always_over),
@@ -122,6 +164,14 @@ FAULTS = {
     "renewal after the outcome": Fault(Database, "renew", _extends_what_has_ended),
     "a loss that is told unchecked": Fault(Worker, "_on_renewal", _lapses_unchecked),
     "a release that keeps run_at": Fault(Model, "end", _keeps_run_at),
+    "a pause that is forgotten": Fault(Model, "fitting", _forgets_pauses),
+    "a cancel that is forgotten": Fault(Model, "end", _forgets_cancels),
+    "a key that is held twice": Fault(Model, "holder", _sees_no_holder),
+    "unknown claims that are kept": Fault(
+        Fetch, "_give_back_unknown", _gives_nothing_back
+    ),
+    "a suspect beside others": Fault(Fetch, "_runs_suspect", _runs_beside),
+    "no look without news": Fault(Fetch, "_wait", _waits_for_news),
 }
 
 

@@ -69,6 +69,8 @@ class Judge:
         # When each worker has heard from the database, since it has without a gap.
         self.heard: dict[str, tuple[float, float]] = {}
         self.batches: Counter[tuple[str, float]] = Counter()
+        # Claims whose handler runs alone.
+        self.suspects: set[tuple[int, int]] = set()
         self.has_losses = False
 
     def judge(self) -> list[Broken]:
@@ -76,7 +78,6 @@ class Judge:
             act = ACTS.get(event.verb)
             if act is not None:
                 act(self, event)
-        self._compare()
         return self.broken
 
     def check(self, holds: object, law: str, event: Event, how: str) -> None:
@@ -152,6 +153,8 @@ class Judge:
         self.batches[event.who, event.time] += 1
         taken = self.batches[event.who, event.time]
         self.check(taken <= demand.total, "law 13", event, f"{taken} were taken")
+        if demand.suspects:
+            self.suspects.add((event.job, event.claim))
         record.status, record.holder = RUNNING, event.who
         record.claims, record.attempts = event.claim, record.attempts + 1
         record.leased_until = event.now + timedelta(seconds=LEASE_S)
@@ -193,7 +196,7 @@ class Judge:
             record.leased_until,
         )
         self.check(
-            holds == ended.accepted,
+            ended.is_locked or holds == ended.accepted,
             "law 6",
             event,
             f"an outcome of claim {event.claim} was"
@@ -271,7 +274,10 @@ class Judge:
         self._hold_key(event, record.job)
 
     def expires(self, event: Event) -> None:
-        self.records[event.job].status = CANCELLED
+        record = self.records[event.job]
+        is_right = record.status is PENDING and record.attempts == 0
+        self.check(is_right, "law 12", event, f"it expired, while {_state(record)}")
+        record.status = CANCELLED
 
     def starts(self, event: Event) -> None:
         record = self.records[event.job]
@@ -296,6 +302,7 @@ class Judge:
         record.started.add(event.claim)
         record.running[event.claim] = event.who
         self._check_room(event)
+        self._check_alone(event)
 
     def _check_room(self, event: Event) -> None:
         running = sum(
@@ -307,6 +314,19 @@ class Judge:
         most = self.up[event.who].concurrency
         self.check(running <= most, "concurrency", event, f"{running} of {most} run")
 
+    def _check_alone(self, event: Event) -> None:
+        """Check that who runs a suspect runs nothing else."""
+        runs = {
+            (job, claim)
+            for job, record in self.records.items()
+            for claim, who in record.running.items()
+            if who == event.who and claim not in record.ended_by
+        }
+        alone = runs & self.suspects
+        self.check(
+            not alone or len(runs) == 1, "alone", event, f"{sorted(runs)} run at once"
+        )
+
     def is_stuck(self, event: Event) -> None:
         """Its place is free, and its outcome on the way."""
         running = self.records[event.job].running
@@ -315,60 +335,6 @@ class Judge:
 
     def leaves(self, event: Event) -> None:
         self.records[event.job].running.pop(event.claim, None)
-
-    def _compare(self) -> None:
-        """Compare what stands in the end with what the history makes of it."""
-        world = self.world
-        last = world.history.events[-1]
-        for job_id, record in self.records.items():
-            at = last._replace(job=job_id)
-            row = world.database.model.rows[job_id]
-            for name in ("status", "claims", "attempts", "failures", "losses"):
-                stands, should = getattr(row, name), getattr(record, name)
-                self.check(
-                    stands == should, "sums", at, f"{name} {stands}, not {should}"
-                )
-            self._check_end(record, at)
-        self._check_spawned(last)
-
-    def _check_end(self, record: Record, at: Event) -> None:
-        if record.status is RUNNING:
-            left = record.holder in self.dead
-            self.check(left, "each job ends", at, f"{record.holder} has it still")
-            self.check(
-                record.leased_until is not None, "each job ends", at, "it has no lease"
-            )
-
-    def _check_spawned(self, last: Event) -> None:
-        """Law 7: of each success its own jobs, once; of anything else none."""
-        found = Counter[tuple[int, int]]()
-        for record in self.records.values():
-            if meta := record.job.meta:
-                found[int(str(meta["job"])), int(str(meta["claim"]))] += 1
-        least, most = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
-        for event in self.world.history:
-            if event.verb == "ends" and event.note.accepted:
-                for job in event.note.outcome.spawned:
-                    # Of a key that is held, none is enqueued.
-                    least[event.job, event.claim] += job.idempotency_key is None
-                    most[event.job, event.claim] += 1
-        for parent in found.keys() | least.keys():
-            at = last._replace(job=parent[0], claim=parent[1])
-            count = found[parent]
-            fits = least[parent] <= count <= most[parent]
-            self.check(fits, "law 7", at, f"of claim {parent[1]} came {count} jobs")
-        self.check(
-            found.keys() <= self._succeeded(), "law 7", last, "jobs without a success"
-        )
-
-    def _succeeded(self) -> set[tuple[int, int]]:
-        return {
-            (event.job, event.claim)
-            for event in self.world.history
-            if event.verb == "ends"
-            and event.note.accepted
-            and event.note.status is SUCCEEDED
-        }
 
 
 def _state(record: Record) -> str:

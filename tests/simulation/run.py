@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from .faults import planted
 from .laws import Broken, Judge
+from .sums import Sums
 from .waits import check_waits
 from .world import World
 
 # A run leaves cycles that hold a megabyte; looked for in each, they take half the time.
-RUNS_BETWEEN_SWEEPS = 50
+RUNS_BETWEEN_SWEEPS = 100
 
 
 class Verdict(NamedTuple):
@@ -42,6 +43,7 @@ def run(seed: int, fault: str | None = None) -> Verdict:
         world.run()
     judge = Judge(world)
     broken = judge.judge()
+    Sums(judge).check()
     broken += check_waits(world, has_losses=judge.has_losses)
     return Verdict(seed, broken, world)
 

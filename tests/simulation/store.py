@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from contextvars import Context
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -73,6 +74,11 @@ class Store:
         self._grace = Grace(clock)
         self._news = News(clock, lambda: None)
         database.listeners.append(self._hear)
+
+    def leave(self) -> None:
+        """Hear no more; a second time does nothing."""
+        with suppress(ValueError):
+            self.database.listeners.remove(self._hear)
 
     def _hear(self) -> None:
         after = self._weather.news()

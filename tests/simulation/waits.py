@@ -19,7 +19,7 @@ class Waits:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.settled_at = world.calm_at + SETTLE_S / 2
+        self.settled_at = world.calm_at + SETTLE_S
         self.up: dict[str, Up] = {}
         self.running: dict[str, set[tuple[int, int]]] = {}
         self.room_since: dict[str, float] = {}

@@ -70,7 +70,7 @@ class Weather:
             return [Planned(at, "outage", -1, lasts)]
         kinds = [
             what
-            for what in ("outage", "dies", "stops", "jumps", "pause")
+            for what in ("outage", "dies", "stops", "jumps", "pause", "lock")
             if random.random() < 0.4
         ]
         plan = []

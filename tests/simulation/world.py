@@ -16,7 +16,7 @@ from rowlock._attempt import Attempt
 from rowlock._errors import StoreError
 from rowlock._events import Event as WorkerEvent
 from rowlock._events.worker import ClaimLapsed
-from rowlock._job import NewJob
+from rowlock._job import NewJob, Status
 from rowlock._worker.worker import Worker
 
 from .clock import Clock
@@ -28,7 +28,9 @@ from .weather import LEASE_S, Planned, Weather
 from .worker import SHUTDOWN_S, Place, new_worker
 
 # After the storm, until whoever renewed and recovered is done with that.
-SETTLE_S = 2 * LEASE_S
+SETTLE_S = LEASE_S
+# Then jobs come that have to be claimed in time, and until when they were.
+LAST_JOBS_S = 1.5
 CALM_S = 40.0
 MOST_JOBS = 25
 # A timeout that no handler comes to.
@@ -49,9 +51,15 @@ class Slot:
 class WorkerProcess(Process, Place):
     """The process of one worker."""
 
-    def __init__(self, name: str, world: World) -> None:
+    def __init__(self, name: str, world: World, store: Store) -> None:
         super().__init__(name)
         self._world = world
+        self._store = store
+
+    def end(self) -> None:
+        """Take no more steps, and hear no more."""
+        self.is_dead = True
+        self._store.leave()
 
     async def perform(self, attempt: Attempt) -> None:
         history, key = self._world.history, attempt._key
@@ -93,7 +101,7 @@ class World:
         self.database = Database(self.clock, self.history)
         self.slots = [
             Slot(random.choice([1, 2, 3]), ("x",) if random.random() < 0.2 else None)
-            for _ in range(random.choice([1, 2, 2, 3]))
+            for _ in range(random.choice([1, 2, 2, 2, 3]))
         ]
         self.slots[0].queues = None
         self.weather = Weather(random, places=len(self.slots))
@@ -110,7 +118,7 @@ class World:
                 self._later(planned.at, partial(self._befall, planned))
             self.loop.run_until(self.calm_at)
             self._calm_down()
-            at = self.calm_at + SETTLE_S
+            at = self.calm_at + SETTLE_S + LAST_JOBS_S
             while at < self.calm_at + CALM_S:
                 self.loop.run_until(at)
                 if self._is_done():
@@ -149,8 +157,8 @@ class World:
         slot = self.slots[place]
         slot.starts += 1
         name = f"w{place + 1}.{slot.starts}"
-        process = slot.process = WorkerProcess(name, self)
         store = Store(self.database, self.weather, self.loop, self.clock, worker=name)
+        process = slot.process = WorkerProcess(name, self, store)
         self.history.add(name, "is up", note=Up(slot.concurrency, slot.queues))
         with self.loop.inside(process):
             slot.worker = new_worker(
@@ -171,8 +179,10 @@ class World:
             job, claim = getattr(event, "job_id", 0), getattr(event, "claim", 0)
             self.history.add(name, f"tells {event.name}", job, claim)
 
-    def _ended(self, place: int, process: Process, task: asyncio.Task[int]) -> None:
-        process.is_dead = True
+    def _ended(
+        self, place: int, process: WorkerProcess, task: asyncio.Task[int]
+    ) -> None:
+        process.end()
         error = task.exception()
         if error is None:
             self.history.add(process.name, "has ended", note=task.result())
@@ -193,7 +203,7 @@ class World:
         process = self.slots[place].process
         if process is None or self.weather.is_calm:
             return
-        process.is_dead = True
+        process.end()
         self.history.add(process.name, "dies")
         if self.random.random() < 0.4:
             after = self.random.uniform(0.01, 1.0)
@@ -228,12 +238,22 @@ class World:
                 seconds = self.random.choice([-LEASE_S * 2, -0.7, 0.7, LEASE_S * 2])
                 self.clock.jump(seconds)
                 self.history.add("world", "sets the clock", note=Jump(seconds))
+            case "lock":
+                self._lock(planned.lasts)
             case _:
                 self.database.pause("x", resume=False)
                 self._after(planned.lasts, partial(self._resume, "x"))
 
     def _after(self, seconds: float, call: Callable[[], object]) -> None:
         self._later(self.clock.time + seconds, call)
+
+    def _lock(self, lasts: float) -> None:
+        rows = self.database.model.rows.values()
+        running = [row.id for row in rows if row.status is Status.RUNNING]
+        if running:
+            job_id = self.random.choice(running)
+            self.database.lock(job_id)
+            self._after(lasts, partial(self.database.lock, job_id, unlock=True))
 
     def _resume(self, queue: str) -> None:
         self.database.pause(queue, resume=True)
@@ -260,7 +280,7 @@ class World:
         for _ in range(random.randrange(2, 7)):
             self._later(random.uniform(0, self.calm_at) * random.random(), enqueue)
         for _ in range(random.randrange(1, 3)):
-            at = self.calm_at + SETTLE_S / 2 + random.uniform(0, 2)
+            at = self.calm_at + SETTLE_S + random.uniform(0, LAST_JOBS_S)
             self._later(at, enqueue)
         for verb in ("cancel", "replay"):
             for _ in range(random.choice([0, 0, 1, 3])):
@@ -281,6 +301,9 @@ class World:
             max_attempts=random.choice([1, 2, 3, 3]),
             timeout=random.choice([2.0, LONG_S, LONG_S]),
             idempotency_key=random.choice([None, None, None, "k"]),
+            expires_at=None
+            if random.random() < 0.8
+            else self.clock.now() + timedelta(seconds=4.0 * random.random()),
             **fields,  # type: ignore[arg-type]
         )
 
