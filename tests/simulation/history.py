@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -79,21 +80,25 @@ class History:
     def close(self) -> None:
         self._is_closed = True
 
-    def about(self, job: int, until: float) -> list[str]:
-        """Tell of one job and of what befell everybody, at most 30 lines."""
+    def about(self, job: int | None, until: float = math.inf) -> list[str]:
+        """Tell of one job, None: of all, and of what befell everybody: 30 lines."""
         told = [
             event
             for event in self.events
-            if event.time <= until and event.job in (0, job) and event.verb not in DULL
+            if event.time <= until
+            and (job is None or event.job in (0, job))
+            and event.verb not in DULL
         ]
         return list(map(str, _shortened(told)))
 
 
 def _shortened(events: list[Event]) -> Iterable[Event]:
-    """Keep the last ones, and of those that repeat themselves the first."""
+    """Keep the last ones, and of leases that are extended again and again the first."""
     kept: list[Event] = []
     for event in events:
         before = kept[-1] if kept else None
-        if before is None or before[2:6] != event[2:6] or event.verb != "extends":
+        # The same worker, verb, job and claim.
+        is_again = before is not None and before[2:6] == event[2:6]
+        if not (is_again and event.verb == "extends"):
             kept.append(event)
     return kept[-LONGEST:]

@@ -16,10 +16,12 @@ from rowlock._job import NewJob, Status
 
 from .database import Ended
 from .history import Event
-from .weather import BREATH_S, LEASE_S
+from .weather import LEASE_S
 from .world import LONG_S, Up, World
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = Status
+# What a lease has room for, that others may be at work (law 17).
+LARGEST_JUMP_S = 1.0
 LONGEST_GAP_S = LEASE_S / 3 + min(0.5, LEASE_S / 3)
 
 
@@ -33,6 +35,14 @@ class Broken(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.law}: {self.how}"
+
+
+class Heard(NamedTuple):
+    """Since when a worker is connected, when it heard last, and how the clock stood."""
+
+    since: float
+    at: float
+    ahead: float
 
 
 @dataclass(slots=True)
@@ -66,8 +76,7 @@ class Judge:
         self.up: dict[str, Up] = {}
         self.dead: set[str] = set()
         self.paused: set[str] = set()
-        # When each worker has heard from the database, since it has without a gap.
-        self.heard: dict[str, tuple[float, float]] = {}
+        self.heard: dict[str, Heard] = {}
         self.batches: Counter[tuple[str, float]] = Counter()
         # Claims whose handler runs alone.
         self.suspects: set[tuple[int, int]] = set()
@@ -103,22 +112,24 @@ class Judge:
         self.paused.discard(event.note)
 
     def is_connected(self, event: Event) -> None:
-        since, last = self.heard.get(event.who, (event.time, event.time))
-        is_gap = event.time - last > LONGEST_GAP_S
-        self.heard[event.who] = event.time if is_gap else since, event.time
+        since = self.heard[event.who].since if self._has_no_gap(event) else event.time
+        self.heard[event.who] = Heard(since, event.time, event.ahead)
 
-    def sets_clock(self, event: Event) -> None:
-        # A gap to everybody, where it is a jump (law 17).
-        if abs(event.note.seconds) > 1:
-            self.heard = {}
+    def _has_no_gap(self, event: Event) -> bool:
+        """Tell whether a worker was connected since it heard from the database."""
+        last = self.heard.get(event.who)
+        return (
+            last is not None
+            and event.time - last.at <= LONGEST_GAP_S
+            and abs(event.ahead - last.ahead) <= LARGEST_JUMP_S
+        )
 
     def finds_over(self, event: Event) -> None:
         self.check(event.note < event.now, "law 9", event, "its lease isn't over")
-        since, _ = self.heard.get(event.who, (event.time, 0.0))
-        # The answer that began it may have been on its way, as this request was.
-        connected = event.time - since >= LEASE_S - BREATH_S / 2
+        since = self.heard[event.who].since if self._has_no_gap(event) else event.time
+        connected_s = event.time - since
         self.check(
-            connected, "law 17", event, f"connected for {event.time - since:.1f} s only"
+            connected_s >= LEASE_S, "law 17", event, f"after {connected_s:.1f} s"
         )
 
     def enqueues(self, event: Event) -> None:
@@ -350,7 +361,6 @@ ACTS = {
     "pauses": Judge.pauses,
     "resumes": Judge.resumes,
     "is connected": Judge.is_connected,
-    "sets the clock": Judge.sets_clock,
     "finds over": Judge.finds_over,
     "enqueues": Judge.enqueues,
     "claims": Judge.claims,

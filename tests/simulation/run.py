@@ -29,8 +29,7 @@ class Verdict(NamedTuple):
         """Tell it in at most 30 lines of history, and a few before."""
         told = [f"seed {self.seed}: {self.world.weather}"]
         if not self.broken:
-            events = self.world.history.events
-            return [*told, *map(str, events[-30:]), "every law holds"]
+            return [*told, *self.world.history.about(None), "every law holds"]
         first = min(self.broken, key=lambda broken: broken.time)
         told.append(f"job {first.job} broke {first}")
         return [*told, *self.world.history.about(first.job, first.time)]
