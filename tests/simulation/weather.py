@@ -12,7 +12,7 @@ from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
 LEASE_S = 4.0
-# Two of three runs last so many leases, the others up to twice that.
+# How long most storms last; some last twice that.
 STORM_S = 8.0
 # The longest way of a request in the calm, and turns of loops that had others to take.
 BREATH_S = 1.0
@@ -46,7 +46,7 @@ class Weather:
         self._places = places
         self.is_calm = False
         self._away: dict[str, int] = {}
-        self.storm_s = STORM_S * random.choice([1, 1, 2])
+        self.storm_s = STORM_S * random.choice([1, 1, 1, 2])
         some = self._some
         self.only_outages = random.random() < 0.1
         faulty = not self.only_outages

@@ -27,7 +27,7 @@ from .store import OUTSIDE, Store
 from .weather import LEASE_S, Planned, Weather
 from .worker import SHUTDOWN_S, Place, new_worker
 
-# After the storm, until whoever renewed and recovered is done with that.
+# After a storm, until loops that waited for the database have come back.
 SETTLE_S = LEASE_S
 # Then jobs come that have to be claimed in time, and until when they were.
 LAST_JOBS_S = 1.5
