@@ -52,7 +52,8 @@ class Ended(NamedTuple):
         if self.is_locked:
             return "locked by somebody"
         came = self.status if self.accepted else f"refused, it is {self.status}"
-        return f"{came}{', a loss' if self.outcome.lost else ''}"
+        how = ", unstarted" if self.outcome.unstarted else ""
+        return f"{came}{', a loss' if self.outcome.lost else how}"
 
 
 class Database:

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from rowlock._events.worker import ClaimLapsed
 from rowlock._job import ClaimKey, Outcome, Status
-from rowlock._store import Demand, Renewal, Wakeups
+from rowlock._store import Demand, Renewal, Settled, Wakeups
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.worker import Worker
 from rowlock.stores.grace import Grace
@@ -32,13 +32,17 @@ class Fault(NamedTuple):
     made: Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _held_without_a_fence(_: Callable[..., Any]) -> Callable[..., Any]:
+def _without_the_fence(end: Callable[..., Settled]) -> Callable[..., Any]:
     def held(model: Model, key: ClaimKey, read: datetime | None = None) -> Row | None:
         row = model.rows.get(key.job_id)
         holds = row and row.status is Status.RUNNING
         return row if row and holds and read in (None, row.leased_until) else None
 
-    return held
+    def end_unfenced(database: Database, outcome: Outcome, by: str) -> Settled:
+        with patch.object(Model, "held", held):
+            return end(database, outcome, by)
+
+    return end_unfenced
 
 
 def _always_over(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,7 +162,7 @@ def _waits_for_news(_: Callable[..., Any]) -> Callable[..., Any]:
 
 
 FAULTS = {
-    "finish without the fence": Fault(Model, "held", _held_without_a_fence),
+    "finish without the fence": Fault(Database, "_end", _without_the_fence),
     "recover without the grace": Fault(Grace, "is_over", _always_over),
     "a bound that hides jobs": Fault(Database, "chosen", _behind_a_bound),
     "renewal after the outcome": Fault(Database, "renew", _extends_what_has_ended),

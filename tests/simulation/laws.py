@@ -129,7 +129,7 @@ class Judge:
         since = self.heard[event.who].since if self._has_no_gap(event) else event.time
         connected_s = event.time - since
         self.check(
-            connected_s >= LEASE_S, "law 17", event, f"after {connected_s:.1f} s"
+            connected_s >= LEASE_S, "law 17", event, f"{connected_s:.1f} s of writing"
         )
 
     def enqueues(self, event: Event) -> None:
@@ -267,7 +267,7 @@ class Judge:
                 ended.run_at == again,
                 "a return to pending writes a new run_at",
                 event,
-                f"{ended.run_at} instead of {again}",
+                f"{ended.run_at:%H:%M:%S.%f} instead of {again:%H:%M:%S.%f}",
             )
             record.run_at = ended.run_at or again
 

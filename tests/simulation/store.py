@@ -85,7 +85,9 @@ class Store:
         if after is not None:
             self._loop.call_later(after, self._news.tell, context=OUTSIDE)
 
-    async def _ask(self, effect: Callable[[], Any], *, writing: bool = True) -> Any:  # noqa: ANN401
+    async def _ask(
+        self, effect: Callable[[], Any], *, writing: bool = True, verb: str = ""
+    ) -> Any:  # noqa: ANN401 - as the effect answers
         fate = self._weather.fate(self.worker, writing=writing)
         answer: asyncio.Future[Any] = self._loop.create_future()
 
@@ -98,6 +100,7 @@ class Store:
             else:
                 came = effect()
                 if fate.ends == "unanswered":
+                    self._note_lost(verb)
                     came = OutcomeUnknown("The connection broke.")
             self._loop.call_later(fate.back, reply, came, context=OUTSIDE)
 
@@ -119,6 +122,10 @@ class Store:
         self._loop.call_later(fate.there, arrive, context=OUTSIDE)
         return await answer
 
+    def _note_lost(self, verb: str) -> None:
+        if verb:
+            self.database.history.add(self.worker, f"won't hear what {verb} came to")
+
     async def open(self) -> None:
         """Connect, which `_ask` does."""
 
@@ -132,7 +139,10 @@ class Store:
     ) -> Claimed:
         self._grace.learn(lease)
         claimed: Claimed = await self._ask(
-            lambda: self.database.claim(demand, worker=worker, lease=lease, alone=alone)
+            lambda: self.database.claim(
+                demand, worker=worker, lease=lease, alone=alone
+            ),
+            verb="the claim",
         )
         return claimed
 
@@ -162,7 +172,7 @@ class Store:
 
     async def finish(self, outcomes: Sequence[Outcome]) -> Sequence[Settled]:
         settled: Sequence[Settled] = await self._ask(
-            lambda: self.database.finish(outcomes, by=self.worker)
+            lambda: self.database.finish(outcomes, by=self.worker), verb="the finish"
         )
         return settled
 

@@ -354,6 +354,4 @@ TOLD = {
     "attempt.stuck",
     "claim.refused",
     "outcome.dropped",
-    "store.recovered",
-    "store.unavailable",
 }
