@@ -8,8 +8,8 @@ from .faults import FAULTS
 from .history import LONGEST
 from .run import survey
 
-# In the worst of them one run in forty shows it.
-SOON = 400
+# The rarest is seen in one run of a hundred.
+SOON = 1000
 # The seed and the broken law, before the history.
 HEADING = 2
 
