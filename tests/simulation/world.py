@@ -151,8 +151,6 @@ class World:
             for row in self.database.model.rows.values()
         )
 
-    # Workers
-
     def _start(self, place: int) -> None:
         slot = self.slots[place]
         slot.starts += 1
@@ -223,8 +221,6 @@ class World:
         with self.loop.inside(slot.process):
             self.loop.call_soon(slot.worker.stop)
 
-    # What befalls them
-
     def _befall(self, planned: Planned) -> None:
         place = planned.who
         match planned.what:
@@ -272,8 +268,6 @@ class World:
         self.weather.is_calm = True
         self._resume("x")
         self.history.add("world", "is calm")
-
-    # Jobs
 
     def _plan_jobs(self) -> None:
         random, enqueue = self.random, self._enqueue
