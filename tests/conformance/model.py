@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from rowlock._clock import Clock
 from rowlock._job import JSON, Claim, ClaimKey, NewJob, Outcome, Status
 from rowlock._store import Answer, Claimed, Demand, Renewal, Retention, Settled
-from rowlock.testing import FakeClock
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = Status
 DAY, FOREVER = timedelta(days=1), timedelta(days=10**6)
@@ -48,7 +48,7 @@ class Row:
 
 
 class Model:
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.now = clock.now
         self.rows: dict[int, Row] = {}
         self.pauses: dict[tuple[str | None, str | None], datetime | None] = {}

@@ -34,6 +34,7 @@ class Flaky:
         self._store = app._store
         self.to_lose: Counter[str] = Counter()
         self.refused: set[int] = set()
+        self.late_s = 0.0
         app._access.store = cast("Store", self)
 
     def __getattr__(self, name: str) -> object:
@@ -43,6 +44,8 @@ class Flaky:
         """Claim; the answer is only lost where it has something to tell."""
         claimed = await self._store.claim(*args, **options)
         if claimed.claims:
+            late_s, self.late_s = self.late_s, 0.0
+            await asyncio.sleep(late_s)  # a lease is counted by the machine's clock
             self._lose("claim")
         return claimed
 
@@ -86,6 +89,26 @@ async def test_jobs_of_a_claim_whose_answer_was_lost_are_given_back_unstarted(
         (Status.SUCCEEDED, 2, 1)
     }
     assert flaky.to_lose["claim"] == 0
+
+
+async def test_jobs_of_a_claim_whose_answer_took_a_lease_are_given_back_unstarted(
+    app: App, flaky: Flaky
+) -> None:
+    numbers: list[int] = []
+
+    @app.task
+    async def note(number: int) -> None:
+        numbers.append(number)
+
+    ids = await app.enqueue_many(note.job(number=n) for n in range(3))
+    flaky.late_s = 1.1
+    async with app.worker(lease=1):
+        jobs = [await ended(app, job_id) for job_id in ids]
+
+    assert sorted(numbers) == [0, 1, 2]
+    assert {(job.status, job.claims, job.attempts) for job in jobs} == {
+        (Status.SUCCEEDED, 2, 1)
+    }
 
 
 async def test_an_outcome_whose_answer_was_lost_is_told_as_written(

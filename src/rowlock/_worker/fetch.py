@@ -221,8 +221,9 @@ class Fetch:
         if self._outage.is_on() and not await self._is_back():
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
+        asked_at = time.monotonic()
         try:
-            return await self._store.claim(
+            claimed = await self._store.claim(
                 demand,
                 worker=self._settings.worker,
                 lease=self._settings.lease,
@@ -236,6 +237,11 @@ class Fetch:
             self._outage.began(error)
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
+        if claimed.claims and time.monotonic() >= asked_at + self._settings.lease_s:
+            # The leases may be over, and the jobs somebody else's.
+            await self._give_back([claim.key for claim in claimed.claims])
+            return None
+        return claimed
 
     async def _is_back(self) -> bool:
         """Try whether the store answers again."""

@@ -11,7 +11,7 @@ import contextlib
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from rowlock._errors import ConfigError, UsageError
 from rowlock._events import worker_logger
@@ -67,6 +67,9 @@ class Worker:
         ...         await app.wait(await greet.enqueue("Ada"), timeout=10)
         >>> asyncio.run(work(app.worker()))
     """
+
+    # A simulation has no thread for it.
+    _new_watch: ClassVar[type[Watch]] = Watch
 
     def __init__(self, settings: Settings) -> None:
         self.id: str = settings.worker
@@ -349,7 +352,7 @@ class Worker:
 
     def _build_watch(self) -> None:
         settings = self._settings
-        self._watch = Watch()
+        self._watch = self._new_watch()
         relay = Relay(settings, self._runs, self._outage, self._handlers, self._watch)
         self._renew = Renew(
             settings,

@@ -227,9 +227,14 @@ class PostgresStore:
 
     async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
         """Read claims whose lease is over, or all of a worker; see `Store.lost`."""
-        if worker is None and not self._database.grace.is_over():
+        grace, look = self._database.grace, partial(read.lost, limit=limit)
+        if worker is not None:
+            return await self._database.read(partial(look, worker=worker))
+        if not grace.is_over():
             return ()
-        return await self._database.read(partial(read.lost, limit=limit, worker=worker))
+        claims = await self._database.read(partial(look, worker=None))
+        # Or the machine slept while this was on its way, and all of its leases ran out.
+        return claims if grace.is_over() else ()
 
     async def save(
         self, key: ClaimKey, *, state: str | None = None, progress: str | None = None
