@@ -17,7 +17,7 @@ from rowlock._events.worker import ClaimLapsed
 from rowlock._job import ClaimKey, Outcome, Status
 from rowlock._store import Demand, Renewal, Settled, Wakeups
 from rowlock._worker.fetch import Fetch
-from rowlock._worker.worker import Worker
+from rowlock._worker.relay import Relay
 from rowlock.stores.grace import Grace
 from tests.conformance.model import Model, Row
 
@@ -90,12 +90,12 @@ def _extends_what_has_ended(renew: Callable[..., Renewal]) -> Callable[..., Any]
 
 
 def _lapses_unchecked(on_renewal: Callable[..., None]) -> Callable[..., Any]:
-    def lapse(worker: Worker, renewal: Renewal) -> None:
+    def lapse(relay: Relay, renewal: Renewal) -> None:
         """Take a claim for lost that was renewed while its outcome was written."""
         for key in renewal.lost:
-            run = worker._runs.get(key)
+            run = relay._runs.get(key)
             if run is not None and run.ended_at is not None:
-                worker._emit(
+                relay._emit(
                     ClaimLapsed(
                         job_id=key.job_id,
                         task=run.claim.task,
@@ -104,7 +104,7 @@ def _lapses_unchecked(on_renewal: Callable[..., None]) -> Callable[..., Any]:
                         claim=key.claim,
                     )
                 )
-        on_renewal(worker, renewal)
+        on_renewal(relay, renewal)
 
     return lapse
 
@@ -166,7 +166,7 @@ FAULTS = {
     "recover without the grace": Fault(Grace, "is_over", _always_over),
     "a bound that hides jobs": Fault(Database, "chosen", _behind_a_bound),
     "renewal after the outcome": Fault(Database, "renew", _extends_what_has_ended),
-    "a loss that is told unchecked": Fault(Worker, "_on_renewal", _lapses_unchecked),
+    "a loss that is told unchecked": Fault(Relay, "_renewed", _lapses_unchecked),
     "a release that keeps run_at": Fault(Model, "end", _keeps_run_at),
     "a pause that is forgotten": Fault(Model, "fitting", _forgets_pauses),
     "a cancel that is forgotten": Fault(Model, "end", _forgets_cancels),

@@ -70,7 +70,7 @@ class SimulatedWatch(Watch):
         ]
 
     async def now(self, turn: Turn) -> None:
-        tried: asyncio.Future[None] = self._loop.create_future()
+        tried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell(_: object) -> None:
             if not tried.done():
