@@ -8,7 +8,7 @@ functions; it works in async handlers, in threads, and in what they call.
 from __future__ import annotations
 
 import json
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -282,10 +282,16 @@ def attempt_in(context: Context) -> Attempt | None:
     return context.get(_current)
 
 
-def enter(attempt: Attempt, made: list[Made]) -> None:
-    """Make this attempt the current one of the calling context."""
-    _current.set(attempt)
-    watch(made)
+def context_of(attempt: Attempt, made: list[Made]) -> Context:
+    """Make a copy of the calling context in which this attempt is the current one."""
+    import decimal
+
+    context = copy_context()
+    context.run(_current.set, attempt)
+    context.run(watch, made)
+    # A copied context refers to the same objects, and this one is changed in place.
+    context.run(decimal.setcontext, decimal.getcontext().copy())
+    return context
 
 
 def spawned(attempt: Attempt) -> tuple[NewJob, ...]:

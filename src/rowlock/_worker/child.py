@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import decimal
 import itertools
 import logging
 import multiprocessing
@@ -270,10 +269,7 @@ class Child:
             arguments = task.codec.decode(claim.payload)
         except BaseException as error:  # noqa: BLE001 - an argument's own code
             return execute.unstartable(run, error), ()
-        context = contextvars.copy_context()
-        context.run(_attempt.enter, run.attempt, run.made)
-        # A copied context refers to the same objects, and this one is changed in place.
-        context.run(decimal.setcontext, decimal.getcontext().copy())
+        context = _attempt.context_of(run.attempt, run.made)
         arounds = task._door.arounds()  # noqa: SLF001 - the app's, which has no name here
         if task.is_async or arounds:
             outcome = self._on_loop(run, arguments, context)

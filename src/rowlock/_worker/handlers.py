@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import decimal
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,6 +19,7 @@ from rowlock import _attempt, _outcome
 from rowlock._events.worker import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
 from rowlock._worker.forks import home
+from rowlock._worker.report import of_attempt
 from rowlock._worker.runs import Run, Runs
 from rowlock._worker.surround import surrounded
 from rowlock._worker.threads import Threads
@@ -112,10 +112,7 @@ class Handlers:
             run.timer = asyncio.get_running_loop().call_later(
                 timeout, self._time_out, run
             )
-        context = contextvars.copy_context()
-        context.run(_attempt.enter, run.attempt, run.made)
-        # A copied context refers to the same objects, and this one is changed in place.
-        context.run(decimal.setcontext, decimal.getcontext().copy())
+        context = _attempt.context_of(run.attempt, run.made)
         if run.task.is_async:
             self._start_async(run, arguments, context)
         else:
@@ -126,10 +123,7 @@ class Handlers:
         waited = (claim.started_at - claim.run_at).total_seconds()
         self._extensions.emit(
             AttemptStarted(
-                job_id=claim.job_id,
-                task=claim.task,
-                queue=claim.queue,
-                attempt=claim.attempts,
+                **of_attempt(claim),
                 waited_s=max(waited, 0.0),
             )
         )
@@ -175,14 +169,10 @@ class Handlers:
         if self._children is not None and self._is_apart(run):
             self._children.stop(run)
 
-    def tell_stuck(self, run: Run) -> None:
-        """Say that a handler runs on, and that nobody records its end."""
+    def _tell_stuck(self, run: Run) -> None:
         self._extensions.emit(
             AttemptStuck(
-                job_id=run.claim.job_id,
-                task=run.claim.task,
-                queue=run.claim.queue,
-                attempt=run.claim.attempts,
+                **of_attempt(run.claim),
                 reason=run.reason or "timeout",
             )
         )
@@ -311,10 +301,7 @@ class Handlers:
         for words in run.swallowed:
             self._extensions.emit(
                 SignalSwallowed(
-                    job_id=run.claim.job_id,
-                    task=run.claim.task,
-                    queue=run.claim.queue,
-                    attempt=run.claim.attempts,
+                    **of_attempt(run.claim),
                     signal=words,
                 )
             )
@@ -333,7 +320,7 @@ class Handlers:
             return
         if run.asyncio_task is not None:
             self._kept.add(run.asyncio_task)
-        self.tell_stuck(run)
+        self._tell_stuck(run)
         self._runs.give_up(run)
         self._end(
             run,

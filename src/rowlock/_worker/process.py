@@ -47,6 +47,7 @@ class Process:
         self._answers: deque[Answer] = deque()
         self._is_reaped = False
         self._why: str | None = None
+        self._how: str | None = None
         self._is_closed = threading.Lock()
         self._waking = threading.Lock()
         # A daemon, so that no exit waits for it.
@@ -181,7 +182,7 @@ class Process:
 
     def how_it_ended(self) -> str:
         """Say how it ended: by which signal, or with which exit code."""
-        if not hasattr(self, "_how"):
+        if self._how is None:
             wait([self._process.sentinel], LONGEST_GOODBYE_S)
             with _reaping:
                 code = self._process.exitcode

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowlock._events.worker import ClaimLapsed
+from rowlock._worker.report import of_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -68,10 +69,7 @@ class Relay:
                 continue
             self._emit(
                 ClaimLapsed(
-                    job_id=key.job_id,
-                    task=run.claim.task,
-                    queue=run.claim.queue,
-                    attempt=run.claim.attempts,
+                    **of_attempt(run.claim),
                     claim=key.claim,
                 )
             )

@@ -30,6 +30,15 @@ class _Of(TypedDict):
     queue: str
 
 
+class _OfAttempt(_Of):
+    attempt: int
+
+
+def of_attempt(claim: Claim) -> _OfAttempt:
+    """Give what every event of an attempt names."""
+    return {**_of(claim), "attempt": claim.attempts}
+
+
 def told(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
     """Say what an attempt came to, and which jobs came of it."""
     jobs = enqueued(outcome.spawned, settled.spawned)
@@ -38,23 +47,22 @@ def told(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
 
 def came_to(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
     """Say what an attempt came to."""
-    claim, attempt = run.claim, run.claim.attempts
+    claim = run.claim
     if settled.status is Status.SUCCEEDED:
-        ended = AttemptSucceeded(**_of(claim), attempt=attempt, ran_s=run.ran_s)
+        ended = AttemptSucceeded(**of_attempt(claim), ran_s=run.ran_s)
         if "result_error" in (outcome.meta or ()):
-            return [ended, ResultDropped(**_of(claim), attempt=attempt)]
+            return [ended, ResultDropped(**of_attempt(claim))]
         return [ended]
     if settled.status is Status.CANCELLED:
         return [JobCancelled(**_of(claim))]
     if not outcome.failed:
         return [
-            AttemptReleased(**_of(claim), attempt=attempt, reason="shutdown")
+            AttemptReleased(**of_attempt(claim), reason="shutdown")
             if run.reason == "shutdown"
-            else AttemptSnoozed(**_of(claim), attempt=attempt, run_at=settled.run_at)
+            else AttemptSnoozed(**of_attempt(claim), run_at=settled.run_at)
         ]
     failed = AttemptFailed(
-        **_of(claim),
-        attempt=attempt,
+        **of_attempt(claim),
         ran_s=run.ran_s,
         failures=claim.failures + 1,
         error_type=error_type(outcome),
@@ -67,8 +75,7 @@ def came_to(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
 def recovered(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
     """Say that a lost worker's claim was taken back."""
     event = ClaimRecovered(
-        **_of(claim),
-        attempt=claim.attempts,
+        **of_attempt(claim),
         claim=claim.key.claim,
         lost_worker=claim.worker,
         losses=claim.losses + outcome.lost,

@@ -19,6 +19,7 @@ from rowlock._events.worker import (
     WorkerCancelling,
     WorkerDraining,
 )
+from rowlock._worker.report import of_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -144,10 +145,7 @@ class Shutdown:
             claim = run.claim
             self._emit(
                 AttemptAbandoned(
-                    job_id=claim.job_id,
-                    task=claim.task,
-                    queue=claim.queue,
-                    attempt=claim.attempts,
+                    **of_attempt(claim),
                     reason=run.reason or "keep",
                 )
                 if run.ended_at is None
