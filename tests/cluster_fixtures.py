@@ -17,9 +17,11 @@ from typing import Protocol
 
 import pytest
 
+from tests.cluster import pooler as poolers
 from tests.cluster.binaries import NONE, NoPostgres, find
 from tests.cluster.databases import Databases, of_session
 from tests.cluster.membership import own
+from tests.cluster.pooler import Mode, NoPooler
 from tests.cluster.server import Cluster
 
 # The ends of what is served: plans and catalogues differ between them.
@@ -37,6 +39,11 @@ class FreshDatabase(Protocol):
 class OwnCluster(Protocol):
     def __call__(self, *, fsync: bool = False, **settings: str) -> Cluster:
         """Start a server that the test may stop, pause and crash."""
+
+
+class Pooler(Protocol):
+    def __call__(self, url: str, *, mode: Mode = "transaction", size: int = 3) -> str:
+        """Put a PgBouncer before a database; the URL that leads through it."""
 
 
 @pytest.fixture(scope="session")
@@ -140,12 +147,25 @@ def own_cluster() -> Iterator[OwnCluster]:
         yield start
 
 
+@pytest.fixture
+def pooler() -> Iterator[Pooler]:
+    """Put poolers before databases, for this test alone."""
+    with ExitStack() as stack:
+
+        def put(url: str, *, mode: Mode = "transaction", size: int = 3) -> str:
+            with skipped_without_postgres():
+                found = poolers.before(url, mode=mode, size=size)
+                return stack.enter_context(found)
+
+        yield put
+
+
 @contextmanager
 def skipped_without_postgres() -> Iterator[None]:
-    """A laptop without Postgres runs the rest; in CI that would prove nothing."""
+    """A laptop without it runs the rest; in CI that would prove nothing."""
     try:
         yield
-    except NoPostgres as error:
+    except (NoPostgres, NoPooler) as error:
         if os.environ.get("CI", "").lower() in {"", "0", "false"}:
             pytest.skip(str(error))
         pytest.fail(str(error), pytrace=False)

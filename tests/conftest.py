@@ -48,10 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile for hypothesis."""
-    # What is started in a shell's background ignores Ctrl-C, and so would every
-    # process that a test starts.
+    # What is started in a shell's background ignores Ctrl-C, or by nohup a hang-up, and
+    # so would every process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
     settings.load_profile("slow" if config.getoption("--slow") else "quick")
 
 

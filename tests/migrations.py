@@ -22,7 +22,7 @@ SELECT
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
     created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
-    fingerprint, auto_replays, tenant
+    fingerprint, auto_replays, key_until, tenant
 FROM {schema}.live
 UNION ALL
 SELECT
@@ -30,7 +30,7 @@ SELECT
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
     created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
-    fingerprint, auto_replays, tenant
+    fingerprint, auto_replays, key_until, tenant
 FROM {schema}.history;
 """
 

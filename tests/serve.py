@@ -17,12 +17,15 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from rowlock import App
+from rowlock._served import Queues
 
 from .journal import Journal
+from .off_clock import OffClock
 
 if TYPE_CHECKING:
     from rowlock._job import Outcome
@@ -39,10 +42,11 @@ class Settings:
     folder: str
     label: str
     concurrency: int
-    queues: Sequence[str] | None
+    queues: Queues | None
     lease: float
     shutdown_timeout: float
     safety_interval: float
+    clock_off: float
 
 
 class RecordedStore:
@@ -100,7 +104,10 @@ def serve(register: Register) -> None:
 async def _serve(register: Register, settings: Settings) -> int:
     journal = Journal(Path(settings.folder), settings.label)
     app = App(
-        settings.url, lease=settings.lease, safety_interval=settings.safety_interval
+        settings.url,
+        lease=settings.lease,
+        safety_interval=settings.safety_interval,
+        clock=OffClock(timedelta(seconds=settings.clock_off)),
     )
     app._access.store = cast("Store", RecordedStore(app._store, journal))
     app.listen(lambda event: journal.record(event.name, **asdict(event)))

@@ -1,6 +1,6 @@
 """
-The list of cases keeps its word: each test it names exists, and each numbered one is
-listed under its number.
+The list of cases and the guarantees keep their word: each test they name exists, and
+each numbered one is listed under its number.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "cases.md"
+GUARANTEES = ROOT / "docs" / "guarantees.md"
 CASES = 150
 
 ROW = re.compile(r"^\| B(\d+) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
@@ -42,8 +43,16 @@ def test_every_case_has_one_row_in_order() -> None:
     assert numbers == list(range(1, CASES + 1))
 
 
-def test_every_test_that_is_named_exists(tests: frozenset[str]) -> None:
-    assert not set(NAMED.findall(PAGE.read_text())) - tests
+@pytest.mark.parametrize("page", [PAGE, GUARANTEES], ids=lambda page: page.stem)
+def test_every_test_that_is_named_exists(tests: frozenset[str], page: Path) -> None:
+    assert not set(NAMED.findall(page.read_text())) - tests
+
+
+def test_every_guarantee_names_its_proof() -> None:
+    rows = re.findall(r"^\| (.+\.) \| (.+) \|$", GUARANTEES.read_text(), re.MULTILINE)
+
+    assert rows
+    assert [sentence for sentence, proof in rows if not NAMED.search(proof)] == []
 
 
 def test_every_numbered_test_stands_under_its_number(

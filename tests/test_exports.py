@@ -19,12 +19,12 @@ from _pytest.fixtures import FixtureFunctionDefinition
 import _rowlock_pytest
 import rowlock
 from rowlock import _events, events, testing
-from rowlock._events import operators, worker
+from rowlock._events import attempts, operators, worker
 
 PACKAGE = Path(rowlock.__file__).parent
 PUBLIC_MODULES = {"cli", "events", "stores", "testing"}
 # What the parameters of public calls take, for those who write such a parameter.
-ALIASES = {"BackoffLike", "BetweenLike", "StatusLike", "Where"}
+ALIASES = {"BackoffLike", "BetweenLike", "OnConflict", "StatusLike", "Where"}
 WAYS_IN = {"Around", "Follower", "Listener"}
 TESTING = {
     *("FakeClock", "isolated", "fresh_database", "inline", "HandlerFailed"),
@@ -51,6 +51,8 @@ LOADED_BY_WHO_NEEDS_IT = {
     *("difflib", "getpass", "rowlock._events.operators", "rowlock._events.worker"),
     *("rowlock._worker", "rowlock.cli", "rowlock.events", "rowlock.testing"),
     *("rowlock.stores.postgres",),
+    # What users lend connections of.
+    *("aiosqlite", "asyncpg", "django", "psycopg2", "sqlalchemy", "sqlmodel"),
 }
 LOADED_BY_CALLS = {
     *("asyncio", "concurrent.futures", "socket", "ssl", "subprocess"),
@@ -134,7 +136,7 @@ def test_the_fixtures_are_what_the_page_shows() -> None:
 def test_every_event_is_public() -> None:
     kinds = {
         name
-        for module in (_events, operators, worker)
+        for module in (_events, attempts, operators, worker)
         for name, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, _events.Event)
     }
@@ -154,9 +156,10 @@ def test_every_event_says_what_happened(name: str) -> None:
 
 APP = {
     *("url", "tasks", "task", "find_task", "worker"),
-    *("max_attempts", "backoff", "timeout", "lease", "safety_interval", "retention"),
+    *("max_attempts", "backoff", "timeout", "lease", "safety_interval"),
+    *("poll_interval", "retention"),
     *("max_payload", "version", "listen", "around", "follow", "replay_when"),
-    *("enqueue_many", "get", "list", "find", "wait", "why", "stats", "dead"),
+    *("enqueue_many", "once", "get", "list", "find", "wait", "why", "stats", "dead"),
     "preview",
     "doctor",
     *("cancel", "replay", "move", "delete", "pause", "resume", "open", "close"),
@@ -183,6 +186,7 @@ def test_completion_shows_an_attempts_public_names_and_no_others() -> None:
         *("job_id", "task", "queue", "number", "failures", "is_last", "deadline"),
         *("scheduled_for", "idempotency_key", "cancelled"),
         *("state", "checkpoint", "checkpoint_sync", "progress", "spawn"),
+        *("hold", "hold_sync", "complete", "complete_sync"),
     }
 
 

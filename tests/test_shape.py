@@ -58,7 +58,9 @@ LONGEST_STATEMENT = 60
 LONG_STATEMENTS = {
     f"src/rowlock/stores/{operation}.sql": reason
     for operation, reason in {
+        "postgres/sql/cancel": "a job changes its table, or keeps its key where it is",
         "postgres/sql/claim": "a claim is one statement, with the pauses that bind it",
+        "postgres/sql/complete": "a success moves, or stays where its key is",
         "postgres/sql/enqueue_keyed": "who holds a key in vain goes by the same one",
         "postgres/sql/finish": "a job changes its table of two in one statement",
         "postgres/sql/replay": "a job comes back from either table, in one statement",

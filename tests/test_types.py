@@ -29,7 +29,12 @@ def test_every_public_name_has_a_known_type() -> None:
             "--outputjson",
         ],
         env=os.environ
-        | {"PYTHONPATH": str(SRC), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+        | {
+            "PYTHONPATH": str(SRC),
+            "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1",
+            # It looks for drivers where the path's first Python has them.
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
         capture_output=True,
         text=True,
         timeout=110,

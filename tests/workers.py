@@ -11,11 +11,11 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from rowlock import App, StoreUnavailable
+from rowlock._served import Queues
 
 from . import journal
 from .eventually import eventually
@@ -75,6 +75,10 @@ class WorkerProcess:
             else:
                 return
 
+    def freeze_now(self) -> None:
+        """Stop it with SIGSTOP, in the middle of whatever it does."""
+        self._signal(signal.SIGSTOP)
+
     def thaw(self) -> None:
         """Let it go on with SIGCONT."""
         self._signal(signal.SIGCONT)
@@ -123,7 +127,7 @@ class Workers:
         label: str = "worker",
         *,
         concurrency: int = 5,
-        queues: Sequence[str] | None = None,
+        queues: Queues | None = None,
         lease: float = LEASE_S,
         shutdown_timeout: float = 15,
         safety_interval: float = 30,
@@ -147,10 +151,11 @@ class Workers:
         label: str = "worker",
         *,
         concurrency: int = 5,
-        queues: Sequence[str] | None = None,
+        queues: Queues | None = None,
         lease: float = LEASE_S,
         shutdown_timeout: float = 15,
         safety_interval: float = 30,
+        clock_off: float = 0,
     ) -> WorkerProcess:
         """Start one, and don't wait for it."""
         process = WorkerProcess(
@@ -164,6 +169,7 @@ class Workers:
                 lease=lease,
                 shutdown_timeout=shutdown_timeout,
                 safety_interval=safety_interval,
+                clock_off=clock_off,
             ),
         )
         self._processes.append(process)

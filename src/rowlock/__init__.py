@@ -36,6 +36,7 @@ from rowlock._errors import (
     InvalidTask,
     JobNotFound,
     JobUnfinished,
+    KeyConflict,
     OutcomeUnknown,
     PayloadError,
     RowlockError,
@@ -47,7 +48,7 @@ from rowlock._errors import (
     WrongConnection,
 )
 from rowlock._filter import Between, BetweenLike, Filter
-from rowlock._job import Job, NewJob, Status, StatusLike
+from rowlock._job import Job, NewJob, OnConflict, Status, StatusLike
 from rowlock._retry import Backoff, BackoffLike
 from rowlock._signals import Retry, Signal, Snooze, Unrecoverable
 from rowlock._task import KeyedTask, Task
@@ -77,8 +78,10 @@ __all__ = [
     "Job",
     "JobNotFound",
     "JobUnfinished",
+    "KeyConflict",
     "KeyedTask",
     "NewJob",
+    "OnConflict",
     "OutcomeUnknown",
     "Page",
     "Pause",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowlock._awaited import mark_by_asyncio
 from rowlock._clock import Clock
+from rowlock._errors import StoreUnavailable
 from rowlock._task import Task
 
 if TYPE_CHECKING:
@@ -37,12 +38,23 @@ class Access:
         self.clock: Clock = clock
         self.portal: Portal = Portal()
         self.register: Register = Register(store, tasks, max_payload, clock)
+        # Tasks whose handlers wait for jobs, of which each is warned of once.
+        self.warned: set[str] = set()
         mark_by_asyncio()
 
     async def open(self) -> None:
         """Connect, unless that is done."""
         await self.store.open()
         self.register.nudge()
+
+    async def open_beside(self) -> None:
+        """Connect beside a connection that is lent, where that lets it in."""
+        try:
+            await self.open()
+        except StoreUnavailable:
+            # That connection may have a lock by what it reads, and needs no other then.
+            if not self.store.lent.makes_schema:
+                raise
 
     async def close(self) -> None:
         """Let go of every connection; the next call connects again."""

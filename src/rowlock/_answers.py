@@ -103,12 +103,14 @@ class Retention:
     """
     How long finished jobs stay, by how they ended; 0 keeps nothing.
 
-    Each is a `timedelta`, or in seconds.
+    `once` is for how long a key of `app.once` is remembered. Each is a `timedelta`, or
+    in seconds. A job that keeps its key (`idempotency_for=`) stays as long as that.
     """
 
     succeeded: timedelta = timedelta(days=3)
     cancelled: timedelta = timedelta(days=3)
     failed: timedelta = timedelta(days=30)
+    once: timedelta = timedelta(days=30)
 
     # Takes more than it gives back, which a field can't say to a type checker.
     def __init__(
@@ -117,8 +119,14 @@ class Retention:
         succeeded: float | timedelta = succeeded,
         cancelled: float | timedelta = cancelled,
         failed: float | timedelta = failed,
+        once: float | timedelta = once,
     ) -> None:
-        given = {"succeeded": succeeded, "cancelled": cancelled, "failed": failed}
+        given = {
+            "succeeded": succeeded,
+            "cancelled": cancelled,
+            "failed": failed,
+            "once": once,
+        }
         for name, value in given.items():
             object.__setattr__(self, name, to_delay(value, f"Retention({name}=)"))
 
@@ -282,6 +290,7 @@ def unserved(
 
 Reason: TypeAlias = Literal[
     "running",
+    "held",
     "lost",
     "succeeded",
     "failed",

@@ -7,7 +7,7 @@ An app connects at its first call and can be used from any thread and any loop.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -21,12 +21,12 @@ from rowlock._errors import UsageError
 from rowlock._extending import Extending
 from rowlock._extensions import Extensions, enqueued
 from rowlock._job import NewJob, check_jobs
+from rowlock._once import Once
 from rowlock._operations import Operations
 from rowlock._options import (
     check_count,
     check_interval,
     check_lease,
-    check_names,
     check_timeout,
     check_version,
 )
@@ -35,6 +35,7 @@ from rowlock._payload import MAX_PAYLOAD
 from rowlock._reading import Reading
 from rowlock._registry import Registry
 from rowlock._retry import DEFAULT_BACKOFF, BackoffLike, BackoffRule, to_backoff
+from rowlock._served import Queues, check_served
 from rowlock._task import Door, Task
 
 if TYPE_CHECKING:
@@ -47,19 +48,22 @@ DEFAULT_URL = "sqlite:///rowlock.db"
 DEFAULT_LEASE = 300.0
 DEFAULT_TIMEOUT = 900.0
 DEFAULT_SAFETY_INTERVAL = 30.0
+DEFAULT_POLL_INTERVAL = 2.0
 
 Inline: TypeAlias = Callable[[Sequence[NewJob], Sequence[int | None]], Awaitable[None]]
 
 
-class App(Registry, Extending, Reading, Operations, Pauses):
+class App(Registry, Extending, Reading, Operations, Pauses, Once):
     """
     Tasks, and the store where their jobs live.
 
     Without a URL it reads ROWLOCK_DATABASE_URL, then DATABASE_URL, else it is
     `sqlite:///rowlock.db`. The settings are the defaults of every task and worker;
     durations are seconds or a `timedelta`. `safety_interval` is how often a worker
-    looks for due jobs though nothing has woken it. `version` is that of your code, for
-    operators: it stands in each error that a worker records.
+    looks for due jobs though nothing has woken it; where nothing can, as behind a
+    pooler, after `poll_interval`, and after twice as long each time until it finds one.
+    `version` is that of your code, for operators: it stands in each error that a worker
+    records.
 
     `with app:` and `async with app:` open it and close it at their end, in synchronous
     code and on a loop; one that is dropped unclosed lets go of what it had by itself.
@@ -81,6 +85,7 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         timeout: float | timedelta = DEFAULT_TIMEOUT,
         lease: float | timedelta = DEFAULT_LEASE,
         safety_interval: float | timedelta = DEFAULT_SAFETY_INTERVAL,
+        poll_interval: float | timedelta = DEFAULT_POLL_INTERVAL,
         retention: Retention | None = None,
         max_payload: int = MAX_PAYLOAD,
         version: str | None = None,
@@ -93,6 +98,7 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         self.safety_interval: timedelta = check_interval(
             safety_interval, "safety_interval="
         )
+        self.poll_interval: timedelta = check_interval(poll_interval, "poll_interval=")
         self.retention: Retention = check_retention(retention)
         self.max_payload: int = check_count(max_payload, "max_payload=")
         self.version: str | None = check_version(version)
@@ -155,10 +161,12 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         """Hand jobs to the store, or to the lent connection."""
         if not jobs:
             return []
-        await self._store.open()
         if connection is None:
+            await self._store.open()
             ids = await self._store.enqueue(jobs)
         else:
+            if not self._store.lent.keeps_out(connection):
+                await self._access.open_beside()
             ids = await self._store.lent.enqueue(jobs, connection)
         self._access.register.nudge()
         told = self._told(jobs, ids)
@@ -178,7 +186,7 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         # On a lent connection the caller blocks in its own driver, as it does in
         # every statement of its own; only the opening would wait on our loop.
         if not self._store.lent.keeps_out(connection):
-            self._portal.wait(self.open())
+            self._portal.wait(self._access.open_beside())
         return self._told(jobs, self._store.lent.enqueue_sync(jobs, connection))
 
     # Living
@@ -250,8 +258,9 @@ class App(Registry, Extending, Reading, Operations, Pauses):
     def worker(
         self,
         *,
-        concurrency: int = 5,
-        queues: Iterable[str] | None = None,
+        concurrency: int | None = None,
+        queues: Queues | None = None,
+        weights: Mapping[str, int] | None = None,
         lease: float | timedelta | None = None,
         shutdown_timeout: float | timedelta = 15,
         cancel_grace: float | timedelta = 5,
@@ -261,8 +270,13 @@ class App(Registry, Extending, Reading, Operations, Pauses):
         """
         Make a worker inside this process: it runs jobs for the length of `async with`.
 
-        It claims from every queue unless `queues` names some. Leaving the block stops
-        it as SIGTERM stops `rowlock worker`.
+        It claims from every queue unless `queues` names some; `{"mail": 10}` is how
+        many of a queue run at once, None for no limit of its own. `concurrency` is of
+        all together: where it isn't said, what the limits come to, and 5 for those
+        without one. When several queues have due jobs they take turns, and one of
+        `weights={"mail": 3}` has three where another has one (1 to 100).
+
+        Leaving the block stops it as SIGTERM stops `rowlock worker`.
 
         An async handler that was cancelled has `cancel_grace` to end (0.4 of the lease
         at most), a plain one until its timeout. Then it is stuck: it runs on and its
@@ -275,31 +289,32 @@ class App(Registry, Extending, Reading, Operations, Pauses):
             >>> @app.task
             ... def greet(name: str) -> None: ...
             >>> async def main() -> None:
-            ...     async with app.worker(concurrency=5):
+            ...     async with app.worker(queues={"mail": 10, "default": None}):
             ...         pass
             >>> asyncio.run(main())
         """
         from rowlock._worker.settings import Settings
         from rowlock._worker.worker import Worker
 
+        served = check_served(concurrency, queues, weights)
         settings = Settings(
             store=self._store,
             extensions=self._extensions,
             clock=self._access.clock,
             tasks=self.tasks,
-            queues=None if queues is None else check_names(queues, "queues="),
-            concurrency=check_count(concurrency, "concurrency="),
+            **served._asdict(),
             lease=self.lease if lease is None else check_lease(lease, "lease="),
             timeout=self.timeout,
             shutdown_timeout=to_delay(shutdown_timeout, "shutdown_timeout="),
             safety_interval=self.safety_interval,
+            poll_interval=self.poll_interval,
             retention=self.retention,
             max_payload=self.max_payload,
             rules=tuple(self._replay_rules.values()),
             version=self.version,
             blocked_after=check_interval(blocked_after, "blocked_after="),
             cancel_grace=to_delay(cancel_grace, "cancel_grace="),
-            max_stuck=4 * concurrency
+            max_stuck=4 * served.concurrency
             if max_stuck is None
             else check_count(max_stuck, "max_stuck="),
         )

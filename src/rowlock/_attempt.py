@@ -16,7 +16,9 @@ from typing import Any, Protocol
 from rowlock._awaited import awaited
 from rowlock._cancelled import Cancelled
 from rowlock._errors import ClaimLost, UsageError
-from rowlock._job import ClaimKey, NewJob, check_jobs
+from rowlock._job import ClaimKey, NewJob
+from rowlock._joining import Completion, Joining, Success
+from rowlock._keys import check_spawned
 from rowlock._payload import storable
 from rowlock._signals import Made, watch
 
@@ -25,7 +27,7 @@ LONGEST_NOTE = 200
 _ROUNDING = 1e-9
 
 
-class Desk(Protocol):
+class Desk(Success, Protocol):
     """Where an attempt's words go: its worker, asked from any thread and loop."""
 
     async def checkpoint(self, key: ClaimKey, state: str) -> bool:
@@ -42,7 +44,7 @@ class Desk(Protocol):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Attempt:
+class Attempt(Joining):
     """
     One start of a handler; `current_attempt()` gives it.
 
@@ -87,6 +89,7 @@ class Attempt:
     _max_payload: int = field(init=False, repr=False)
     _desk: Desk = field(init=False, repr=False)
     _spawned: list[NewJob] = field(init=False, repr=False, default_factory=list)
+    _completion: Completion = field(init=False, repr=False, default_factory=Completion)
 
     def __post_init__(
         self, key: ClaimKey, saved: object, max_payload: int, desk: Desk
@@ -134,6 +137,7 @@ class Attempt:
             >>> asyncio.run(main())
             goes on after page 7
         """
+        self._check_incomplete("checkpoint")
         state = self._written(data)
         self._saved(state, held=await self._desk.checkpoint(self._key, state))
 
@@ -159,6 +163,7 @@ class Attempt:
         from rowlock._sync import refuse_on_a_loop
 
         refuse_on_a_loop("attempt.checkpoint")
+        self._check_incomplete("checkpoint")
         state = self._written(data)
         self._saved(state, held=self._desk.checkpoint_sync(self._key, state))
 
@@ -195,7 +200,8 @@ class Attempt:
         from any thread that the handler waits for.
 
         Raises:
-            UsageError: it isn't what `task.job(...)` returns.
+            UsageError: it isn't what `task.job(...)` returns, has
+                `on_conflict="raise"`, or comes after `complete`.
 
             >>> import asyncio
             >>> from rowlock import App, current_attempt
@@ -212,7 +218,12 @@ class Attempt:
             >>> asyncio.run(main())
             ['ship', 'pack']
         """
-        self._spawned.extend(check_jobs((job, *more), "attempt.spawn"))
+        self._check_incomplete("spawn")
+        self._spawned.extend(check_spawned((job, *more), "attempt.spawn"))
+
+    @property
+    def _success(self) -> Success:
+        return self._desk
 
     def _written(self, data: object) -> str:
         from rowlock._codec import encode_json
@@ -297,3 +308,8 @@ def context_of(attempt: Attempt, made: list[Made]) -> Context:
 def spawned(attempt: Attempt) -> tuple[NewJob, ...]:
     """Give the jobs that an attempt has spawned so far, in order."""
     return tuple(attempt._spawned)  # noqa: SLF001 - not for handlers to see
+
+
+def completion(attempt: Attempt) -> Completion:
+    """Tell how far an attempt has come with recording its own success."""
+    return attempt._completion  # noqa: SLF001 - not for handlers to see

@@ -15,6 +15,8 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from rowlock._errors import UsageError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -49,6 +51,16 @@ class Call(Coroutine[Any, Any, T]):
         self._is_used = True
         return self._coroutine.__await__()
 
+    def __bool__(self) -> bool:
+        # asyncio shows a task only after it has looked whether that has one (3.13).
+        caller = sys._getframe(1)  # noqa: SLF001 - as `warnings` and `logging` do
+        module = str(caller.f_globals.get("__name__"))
+        if self._is_used or module.startswith("asyncio."):
+            return True
+        # It would be true, as in `if app.once(...)`, whatever the answer is.
+        self.close()
+        raise UsageError(DROPPED % self._names())
+
     def __repr__(self) -> str:
         return f"<call of {self.__name__} at {self._place}>"
 
@@ -81,7 +93,10 @@ class Call(Coroutine[Any, Any, T]):
         if getattr(self, "_is_used", True):
             return
         self.close()  # or Python complains of the inner one, too
-        self._tell_dropped({"call": self.__name__, "place": self._place})
+        self._tell_dropped(self._names())
+
+    def _names(self) -> Mapping[str, str]:
+        return {"call": self.__name__, "place": self._place}
 
     def _tell_dropped(self, told: Mapping[str, str]) -> None:
         logger.error(DROPPED, told)

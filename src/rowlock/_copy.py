@@ -59,6 +59,9 @@ async def copy(
                 await receiving.add(jobs)
                 copied.update(Status(job[STATUS]) for job in jobs)
                 told(copied.total(), leaving.total)
+        async with aclosing(source.copying.once()) as keys:
+            async for part in keys:
+                await receiving.remember(part)
         arrived = await receiving.survey()
         left = await until_committed.enter_async_context(source.copying.at_rest())
         _refuse_changes(leaving, left, source)
@@ -140,6 +143,8 @@ def _refuse_changes(before: Survey, after: Survey, source: Store) -> None:
         what = f"a worker started ({_named(after.workers)})"
     elif after.jobs != before.jobs:
         what = f"its jobs were changed ({_differences(before, after)})"
+    elif after.once != before.once:
+        what = "keys were taken by `once`"
     elif not set(after.pauses) <= set(before.pauses):
         what = "a queue or a task was paused"
     else:
@@ -152,7 +157,7 @@ def _refuse_changes(before: Survey, after: Survey, source: Store) -> None:
 
 
 def _refuse_differences(leaving: Survey, arrived: Survey, target: Store) -> None:
-    if arrived.jobs != leaving.jobs:
+    if arrived.jobs != leaving.jobs or arrived.once < leaving.once:
         msg = (
             f"Nothing was copied: what arrived in {target.url} differs from what was"
             f" to be copied ({_differences(leaving, arrived)}). Please report it."
@@ -203,6 +208,7 @@ def _differences(before: Survey, after: Survey) -> str:
     pairs += [
         ("greatest id", before.greatest_id, after.greatest_id),
         ("last change", _instant(before.updated_at), _instant(after.updated_at)),
+        ("keys of `once`", before.once, after.once),
     ]
     return ", ".join(
         f"{what} {was}, then {is_}" for what, was, is_ in pairs if was != is_

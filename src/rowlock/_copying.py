@@ -28,7 +28,8 @@ INSTANTS: Final = (
     "finished_at",
     "updated_at",
 )
-FLAGS: Final = ("alone", "abandoned", "suspect", "unrecoverable")
+FLAGS: Final = ("alone", "abandoned", "suspect", "unrecoverable", "key_freed")
+SPAN: Final = "idempotency_for"
 TEXTS: Final = (
     "status",
     "queue",
@@ -46,7 +47,7 @@ TEXTS: Final = (
     "payload",
 )
 # All that a job's row has; a test compares it with the tables. Instants are aware
-# datetimes, flags are bools, JSON is text.
+# datetimes, flags are bools, a span is a timedelta, JSON is text.
 COLUMNS: Final = (
     "id",
     *INSTANTS,
@@ -59,14 +60,18 @@ COLUMNS: Final = (
     "losses",
     "max_attempts",
     "auto_replays",
+    SPAN,
     *TEXTS,
 )
 STATUS: Final = COLUMNS.index("status")
 
 Row: TypeAlias = tuple[Any, ...]
+# A key that `once` was called with, and when.
+Once: TypeAlias = tuple[str, datetime]
 
 # A part of the jobs ends with so many of them, and sooner once they have so much.
 PART_JOBS: Final = 100
+PART_KEYS: Final = 1000
 PART_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -77,7 +82,7 @@ class Survey:
 
     `place` is the same for two URLs of one store. `last_id` is the last id that was
     ever given, `days` how many days those that succeeded or were cancelled ended on,
-    `workers` those that are live.
+    `workers` those that are live, `once` how many keys `once` remembers.
     """
 
     place: tuple[object, ...]
@@ -89,6 +94,7 @@ class Survey:
     workers: tuple[WorkerInfo, ...]
     pauses: tuple[Pause, ...]
     tasks: tuple[TaskInfo, ...]
+    once: int
 
     @property
     def total(self) -> int:
@@ -123,6 +129,10 @@ class Receiving(Protocol):
         """Insert these jobs as they are."""
         ...
 
+    async def remember(self, keys: Sequence[Once]) -> None:
+        """Take these keys of `once`; one that came here, too, stays as it is."""
+        ...
+
 
 class Copying(Protocol):
     """How a store is copied, and copied to. The store is open."""
@@ -146,6 +156,10 @@ class Copying(Protocol):
 
         At most `PART_JOBS` in one, and no more are read once they have `PART_BYTES`.
         """
+        ...
+
+    def once(self) -> AsyncGenerator[Sequence[Once]]:
+        """Give all keys of `once`, in parts that fit in memory."""
         ...
 
     def at_rest(self) -> AbstractAsyncContextManager[Survey]:

@@ -7,8 +7,9 @@ RowlockError
 │   ├── DuplicateTask            a second task of one name
 │   └── InvalidTask              this function can't be a task
 ├── UsageError               this call can't be made like this: fix the call
-│   └── WrongConnection          the connection lent to a call is of a wrong kind
+│   └── WrongConnection          the connection lent to a call can't be used by it
 ├── PayloadError             arguments or a result can't be stored, or don't fit
+├── KeyConflict              another job holds the key, with another payload
 ├── JobNotFound              no job has that id
 ├── JobUnfinished            the job didn't end while it was waited for
 ├── StoreError               the store couldn't do it
@@ -75,7 +76,7 @@ class WrongConnection(UsageError, TypeError):
     """
     The connection lent to this call can't be used by it; nothing was written.
 
-    The message lists the kinds that can, or names the other call.
+    The message says what to lend or to call in its place.
     """
 
 
@@ -89,6 +90,26 @@ class PayloadError(RowlockError, ValueError):
     def __init__(self, message: str, *, path: str = "$") -> None:
         super().__init__(message)
         self.path = path
+
+
+class KeyConflict(RowlockError):
+    """
+    Another job holds the idempotency key, with another payload; nothing was written.
+
+    `job_id` is that job, None where it would be one of the same call. Use another key
+    where another thing is meant.
+    """
+
+    def __init__(self, task: str, idempotency_key: str, job_id: int | None) -> None:
+        who = "Another job of this call" if job_id is None else f"Job {job_id}"
+        super().__init__(
+            f"{who} of {task!r} holds the key {idempotency_key!r}, with another"
+            " payload: nothing was enqueued. Use another key where another thing is"
+            " meant."
+        )
+        self.task = task
+        self.idempotency_key = idempotency_key
+        self.job_id = job_id
 
 
 class JobNotFound(RowlockError, LookupError):
@@ -123,7 +144,8 @@ class StoreUnavailable(StoreError):
     """
     The store is out of reach, or locked by somebody for too long.
 
-    Nothing was written: try again. The worker does so by itself.
+    Nothing was written: try again. The worker does so by itself. On a connection that
+    you lent, try all of its transaction again.
     """
 
 
@@ -131,9 +153,19 @@ class OutcomeUnknown(StoreError):
     """
     The connection broke during the commit: perhaps it was written, perhaps not.
 
-    Claim, renew and finish are safe to repeat; an enqueue only with an
-    idempotency key (law 15).
+    An enqueue with an idempotency key can be called again (law 15); without one look
+    first whether the job is there, or it may run twice. What a worker does it repeats
+    by itself.
     """
+
+
+# What errors of every store say of what passes, and of a commit that broke.
+AGAIN = "nothing was written, try again"
+PERHAPS = (
+    "perhaps it was written, perhaps not. An enqueue with an idempotency key can be"
+    " called again; without one look first whether the job is there, or it may run"
+    " twice."
+)
 
 
 class SchemaMismatch(StoreError):
@@ -148,12 +180,14 @@ class ClaimLost(RowlockError):
     """
     The claim is gone: its lease ran out and somebody else may have the job.
 
-    Raised inside a handler. Stop, and let the transaction roll back.
+    Raised inside a handler. Stop, and let the transaction roll back: on Postgres it
+    can't commit any more, on SQLite it is rolled back already.
     """
 
     def __init__(self, job_id: int, claim: int) -> None:
         super().__init__(
             f"Claim {claim} of job {job_id} is lost: another worker may have the job."
+            " Stop here, and roll back."
         )
         self.job_id = job_id
         self.claim = claim

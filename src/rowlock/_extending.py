@@ -77,9 +77,11 @@ class Extending:
         whose worker was lost, and returns jobs, which are inserted in the transaction
         that records that ending, or not at all where the claim is lost. An operator's
         cancel or delete of a job that doesn't run is no ending. It is called on the
-        worker's loop (where a handler blocks that past a timeout, in another thread),
-        so it must not block, and of one loss perhaps by several workers,
-        of whom one writes it; where it raises, that is logged and nothing follows.
+        worker's loop, so it must not block (where a handler blocks that past a timeout,
+        in another thread; by `attempt.complete_sync`, in the handler's). It may be
+        asked more than once: of one loss by several workers, of whom one writes it, and
+        of a completion that is rolled back, then of the failure. Where it raises, that
+        is logged and nothing follows.
         Jobs that follow are followed too: look at `ending.task`.
 
             >>> import asyncio

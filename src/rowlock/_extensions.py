@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rowlock._attempt import Attempt
 from rowlock._errors import UsageError
-from rowlock._job import Claim, Ending, NewJob, Outcome, check_jobs
+from rowlock._job import Claim, Ending, NewJob, Outcome
+from rowlock._keys import check_spawned
 from rowlock._log import log
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _ending(claim: Claim, outcome: Outcome) -> Ending:
 def _asked(follower: Follower, ending: Ending) -> Sequence[NewJob]:
     # An outcome must not be lost because of what would have followed it.
     try:
-        return check_jobs(follower(ending), "follow")
+        return check_spawned(follower(ending), "follow")
     except (Exception, SystemExit):
         logger.exception(
             "Nothing follows job %d: %r has failed.", ending.job_id, follower

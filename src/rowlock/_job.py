@@ -20,6 +20,9 @@ from rowlock._errors import UsageError
 # What a store's column of ids holds.
 LARGEST_ID = 2**63 - 1
 
+OnConflict: TypeAlias = Literal["skip", "raise", "replace"]
+"""What `on_conflict=` takes: what becomes of a call whose key another job holds."""
+
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | Mapping[str, JSON] | None"
 
 
@@ -145,6 +148,8 @@ class NewJob:
     timeout: float | None = None
     backoff: Mapping[str, JSON] | None = None
     idempotency_key: str | None = None
+    idempotency_for: timedelta | None = None
+    on_conflict: OnConflict = "skip"
     meta: Mapping[str, JSON] | None = None
 
 
@@ -272,7 +277,8 @@ class Job:
     there was, also of a job that succeeded afterwards. Instants are in UTC.
     `timeout` is in seconds; it and `backoff` are None where the task's own count.
     `fingerprint` is the same of all jobs with the same kind of last error, and is None
-    of those that succeeded or were cancelled.
+    of those that succeeded or were cancelled. `key_until` is until when a job that has
+    ended keeps its key from others, None where it keeps it no longer, or not at all.
     """
 
     id: int
@@ -305,6 +311,7 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     updated_at: datetime
+    key_until: datetime | None = None
 
 
 def error_of(job: Job) -> str | None:

@@ -27,7 +27,8 @@ def log(event: Event) -> None:
     """
     Write an event to the log; `extra["rowlock"]` has its name (`event`) and fields.
 
-    Loggers are `rowlock` and `rowlock.worker`.
+    Loggers are `rowlock` and `rowlock.worker`. What was raised is in `exc_text`, where
+    an event has the traceback.
     """
     if not event.logger.isEnabledFor(event.level):
         return
@@ -37,10 +38,28 @@ def log(event: Event) -> None:
         if f.metadata.get("logged", True)
     }
     told = " ".join(
-        f"{name}={_tell(value)}" for name, value in values.items() if value is not None
+        f"{name}={_tell(value)}"
+        for name, value in values.items()
+        if value is not None and value != {}
     )
     extra = {"rowlock": {"event": event.name, **values}}
-    event.logger.log(event.level, "%s %s", event.name, told, extra=extra)
+    trace = getattr(event, "traceback", None)
+    if trace is None:
+        event.logger.log(event.level, "%s %s", event.name, told, extra=extra)
+        return
+    record = event.logger.makeRecord(
+        event.logger.name,
+        event.level,
+        __file__,
+        0,
+        "%s %s",
+        (event.name, told),
+        None,
+        extra=extra,
+    )
+    # As that of any exception is written, which is gone by now.
+    record.exc_text = "\n".join(map(_in_a_trace, trace.splitlines()))
+    event.logger.handle(record)
 
 
 def attempt_fields() -> Mapping[str, object]:
@@ -109,6 +128,12 @@ class AttemptFilter(logging.Filter):
         return True
 
 
+def _in_a_trace(line: str) -> str:
+    line = line.expandtabs(4)
+    # Indented, so that no text of an error's stands where a line of the log begins.
+    return f"  {line if line.isprintable() else repr(line)[1:-1]}"
+
+
 def _tell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
@@ -118,6 +143,8 @@ def _tell(value: object) -> str:
         more = len(value) - MOST_SHOWN
         shown = ",".join(map(str, value[:MOST_SHOWN])) or "-"
         return f"{shown},...{more}_more" if more > 0 else shown
+    if isinstance(value, Mapping):
+        return _tell(tuple(f"{name}:{_tell(each)}" for name, each in value.items()))
     text = str(value)
     # An error's text is anybody's: it must not forge a line, nor steer a terminal.
     return text if text.isprintable() and " " not in text else repr(text)

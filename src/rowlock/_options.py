@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 from rowlock._durations import to_delay, to_instant
 from rowlock._errors import UsageError
+from rowlock._job import OnConflict
+from rowlock._keys import check_on_conflict
 from rowlock._payload import check_text
 from rowlock._retry import Backoff, BackoffLike, BackoffRule, to_backoff
 
@@ -55,11 +57,17 @@ class JobOptions:
     timeout: float | None = None
     backoff: Backoff | None = None
     idempotency_key: str | None = None
+    idempotency_for: timedelta | None = None
+    on_conflict: OnConflict | None = None
     connection: object | None = None
 
 
 class JobOptionsDict(TypedDict, total=False):
-    """The keywords of `Task.options` but `idempotency_key`, which changes its type."""
+    """
+    The keywords of `Task.options` but `idempotency_key`, which changes its type.
+
+    Nor those that are of a key: `idempotency_for` and `on_conflict`.
+    """
 
     queue: str | None
     priority: int | None
@@ -241,6 +249,8 @@ _readers: dict[str, Callable[..., object]] = {
     "timeout": check_timeout,
     "backoff": to_backoff,
     "idempotency_key": check_name,
+    "idempotency_for": to_delay,
+    "on_conflict": check_on_conflict,
     "connection": lambda connection, _: connection,
 }
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from rowlock._access import Reaching
 from rowlock._answers import DeadGroup, Finding, Page, Stats, Why
+from rowlock._attempt import the_attempt
 from rowlock._awaited import awaited
 from rowlock._durations import to_delay
 from rowlock._errors import JobNotFound, JobUnfinished, StoreUnavailable
@@ -19,6 +22,20 @@ from rowlock._task import KeyedTask, check_task
 
 # How often `wait` looks: soon at first, as most jobs are short, then seldom.
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 2.0
+# Of one key, where the one that keeps it is no longer the newest.
+KEPT_LOOK = 100
+
+# A job that waits for longer may wait for the place of the handler that waits for it.
+LONG_PENDING_S = 2.0
+
+WAITS_INSIDE = (
+    "The handler of %(task)s waits for job %(job)d (%(waits_for)s), and keeps its place"
+    " meanwhile: where such handlers have all places, what they wait for never starts."
+    " Raise Snooze and look again with app.get, or bound the queue of %(task)s:"
+    " `--queue %(queue)s=N`, with N below --concurrency."
+)
+
+logger = logging.getLogger("rowlock")
 
 # How often `why` looks at a job that changes while it looks.
 LOOKS = 3
@@ -100,8 +117,9 @@ class Reading(Reaching):
         """
         Find the job of a task that has this idempotency key.
 
-        Of several it is the one that holds the key, as it is unfinished; else the
-        newest. None where there is none, or none is left.
+        Of several it is the one that holds the key, as it is unfinished, or has ended
+        and keeps it (`idempotency_for=`); else the newest. None where there is none, or
+        none is left.
 
             >>> import asyncio
             >>> from rowlock import App
@@ -115,15 +133,17 @@ class Reading(Reaching):
         """
         name, key = check_task(task), check_name(idempotency_key, "idempotency_key=")
         await self._store.open()
-        newest = await self._newest(Filter(task=name, idempotency_key=key))
-        if newest is None or not newest.status.is_final:
+        having = Filter(task=name, idempotency_key=key)
+        newest = await self._newest(having)
+        if newest is None or not newest.status.is_final or newest.key_until:
             return newest
         # An older one may hold the key, where it was replayed after the newest ended.
         for status in (Status.PENDING, Status.RUNNING):
-            where = Filter(task=name, idempotency_key=key, status=status)
-            if (holder := await self._newest(where)) is not None:
+            holder = await self._newest(replace(having, status=status))
+            if holder is not None:
                 return holder
-        return newest
+        kept = await self._store.list(replace(having, status=None), limit=KEPT_LOOK)
+        return next((job for job in kept.jobs if job.key_until), newest)
 
     def find_sync(
         self, task: str | KeyedTask[..., Any], idempotency_key: str
@@ -144,6 +164,9 @@ class Reading(Reaching):
         It looks soon at first, then every 2 s; an outage of the store is waited out.
         `timeout` is in seconds or a `timedelta`, on this machine's clock. A dead letter
         is an end too: look at `.status`, or at `.result` and `.last_error`.
+
+        A handler that waits keeps its place, which the job that it waits for may need:
+        that is logged as a warning, once a task.
 
         Raises:
             JobUnfinished: it hasn't ended within `timeout`; it goes on. A
@@ -169,15 +192,18 @@ class Reading(Reaching):
 
         check_id(job_id)
         wait_s = to_delay(timeout, "timeout=").total_seconds()
-        until, pause_s = time.monotonic() + wait_s, FIRST_LOOK_S
+        began_at, pause_s = time.monotonic(), FIRST_LOOK_S
+        until = began_at + wait_s
         while True:
             found: Job | StoreUnavailable
             try:
                 found = await self.get(job_id)
             except StoreUnavailable as error:
                 found = error
-            if isinstance(found, Job) and found.status.is_final:
-                return found
+            if isinstance(found, Job):
+                if found.status.is_final:
+                    return found
+                self._warn_waiting_handler(found, time.monotonic() - began_at)
             left_s = until - time.monotonic()
             if left_s <= 0:
                 if isinstance(found, Job):
@@ -185,6 +211,18 @@ class Reading(Reaching):
                 raise found
             await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, LAST_LOOK_S)
+
+    def _warn_waiting_handler(self, job: Job, waited_s: float) -> None:
+        """Warn of a handler that may have the place that a job waits for."""
+        attempt = the_attempt()
+        if attempt is None or attempt.task in self._access.warned:
+            return
+        # Of another queue it may be other workers' who have places.
+        is_late = job.status is Status.PENDING and waited_s >= LONG_PENDING_S
+        if job.queue == attempt.queue or is_late:
+            self._access.warned.add(attempt.task)
+            told = {"task": attempt.task, "queue": attempt.queue}
+            logger.warning(WAITS_INSIDE, told | {"job": job.id, "waits_for": job.task})
 
     def wait_sync(self, job_id: int, timeout: float | timedelta) -> Job:
         """
@@ -274,8 +312,9 @@ look at it again with app.get(1).
 
         A pending job waits as its queue or task is paused, as it isn't due, as no live
         worker has its task, behind others, as all workers are full, or as those with
-        room claim nothing for a suspect's sake; a finished one has ended, and its key
-        may be held by another job. It takes no longer where there are many jobs.
+        room claim nothing for a suspect's sake; a running one may be kept by its
+        handler's transaction; a finished one has ended, and its key may be held by
+        another job. It takes no longer where there are many jobs.
 
         Raises:
             JobNotFound: it was deleted, pruned, or never existed.
@@ -288,11 +327,13 @@ look at it again with app.get(1).
             >>> why.reason, why.sentence
             ('scheduled', 'Job 1 is due in 40 s.')
         """
-        from rowlock._why import Circumstances, claimable, judge
+        from rowlock._why import Circumstances, claimable, holds_key, judge, kept_by
 
-        figures, place, holder = self._store.figures, None, None
+        figures, place, holder, kept = self._store.figures, None, None, None
         for _ in range(LOOKS):
             job, seen = await self.get(job_id), await figures.overview()
+            if job.status is Status.RUNNING:
+                kept = await kept_by(self._store.lent, job, seen.now)
             if job.status is not Status.PENDING:
                 break
             tasks = claimable(job, seen)
@@ -302,9 +343,9 @@ look at it again with app.get(1).
                 break
         if job.status.is_final and job.idempotency_key is not None:
             found = await self.find(job.task, job.idempotency_key)
-            if found is not None and not found.status.is_final:
+            if found is not None and found.id != job.id and holds_key(found, seen.now):
                 holder = found.id
-        return judge(Circumstances(job, seen, place, holder))
+        return judge(Circumstances(job, seen, place, holder, kept))
 
     def why_sync(self, job_id: int) -> Why:
         """

@@ -28,10 +28,11 @@ The laws, each the name of a test that runs on every store:
 9.  A lease that hasn't run out is never recovered, except of a worker known to be
     dead (`lost(worker=...)`); one renewed after `lost` read it hasn't either.
 10. At most one unfinished job per (task, idempotency key); the key is free again when
-    the job ends.
+    the job ends, or `idempotency_for` after it.
 11. A paused queue or task yields no claims; running attempts go on.
-12. Prune never touches unfinished jobs, however old; nothing younger than its
-    retention goes, everything older than retention + 1 day is gone.
+12. Prune never touches unfinished jobs, however old, nor those that keep their key;
+    nothing younger than its retention goes, everything older than retention + 1 day is
+    gone.
 13. Every bounded operation respects its limit and can be repeated until nothing is
     left.
 14. All instants are the store's, in UTC.
@@ -42,7 +43,7 @@ The laws, each the name of a test that runs on every store:
     another worker the moment it is back: `lost` is empty until one lease of
     connected writing has passed (a worker known to be dead excepted).
 18. No operation waits for a user's transaction longer than a second, save an enqueue
-    of a key that this transaction is inserting.
+    or `once` of a key that this transaction is inserting.
 19. A due job of a live worker's tasks in an unpaused queue is claimed within
     `safety_interval` where there is room, whatever wake-ups are lost; a suspect within
     that plus the longest attempt that runs.
@@ -53,7 +54,7 @@ The laws, each the name of a test that runs on every store:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -72,12 +73,14 @@ from rowlock._dead_letters import DeadLetters
 from rowlock._figures import Figures
 from rowlock._filter import Filter
 from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
+from rowlock._lent import Fate, Lent
 
 # All that crosses the seam, as whoever writes a store reads it here.
 __all__ = [
     "Answer",
     "Claimed",
     "Demand",
+    "Fate",
     "Lent",
     "Matches",
     "Migration",
@@ -106,15 +109,21 @@ class Demand:
     """
     What a worker has room for: at most `total` jobs of these tasks.
 
-    `queues` gives the most per queue; None is any queue. `suspects` asks for suspects
-    and nothing else: jobs whose last claim ended with the loss of its worker. Every
-    other demand passes them by.
+    `queues` gives the most per queue, 0 where it is at its limit; None is any queue.
+    `suspects` asks for suspects and nothing else: jobs whose last claim ended with the
+    loss of its worker. Every other demand passes them by, and tells of those that wait,
+    in all of its queues.
+
+    Where several queues have due jobs, each gets starts in proportion to its weight,
+    1 to 100, over time; one that `weights` doesn't name weighs 1. A weight lifts no
+    limit, and room that a queue can't use goes to the others.
     """
 
     total: int
     tasks: frozenset[str]
     queues: Mapping[str, int] | None = None
     suspects: bool = False
+    weights: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +190,16 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """How many jobs expired unstarted and how many finished ones are gone."""
+    """
+    How many jobs expired unstarted and how many finished ones are gone.
+
+    `freed` is how many keys are free again: of jobs that kept them after their end, and
+    of `once`.
+    """
 
     expired: int
     deleted: int
+    freed: int = 0
 
 
 class Matches(NamedTuple):
@@ -217,30 +232,6 @@ class Wakeups(Protocol):
 
     def close(self) -> None:
         """End the subscription."""
-        ...
-
-
-class Lent(Protocol):
-    """What can be done in a transaction that the caller lends: a seam of its own."""
-
-    def keeps_out(self, connection: object) -> bool:
-        """
-        Whether this connection's transaction may lock out a store that isn't open.
-
-        Then nobody opens it: `enqueue_sync` makes what it needs in that transaction.
-        """
-        ...
-
-    async def enqueue(
-        self, jobs: Sequence[NewJob], connection: object
-    ) -> Sequence[int | None]:
-        """Insert jobs in the caller's transaction, as `Store.enqueue` does (law 2)."""
-        ...
-
-    def enqueue_sync(
-        self, jobs: Sequence[NewJob], connection: object
-    ) -> Sequence[int | None]:
-        """Do the same on a synchronous connection, in this thread."""
         ...
 
 
@@ -309,10 +300,18 @@ class Store(Protocol):
         """
         Insert all of these jobs, or none.
 
-        Returns one id a job, in the order given; None where an unfinished job of the
-        same task holds the idempotency key, also one earlier in `jobs` (laws 1, 10).
-        A holder that was not started by its `expires_at` never will be: it is expired
-        first, so that None means that a job of this key will run.
+        Returns one id a job, in the order given; None where another job of the same
+        task holds the idempotency key, also one earlier in `jobs`: as it is unfinished,
+        or keeps its key for a while after its end (laws 1, 10). A holder that was not
+        started by its `expires_at` never will be: it is expired first, so that None
+        means that a job of this key will run, or has.
+
+        With `on_conflict` "replace" a holder that is pending gets the payload, `run_at`
+        and `expires_at` of the duplicate, and nothing else of it. Where the payload is
+        another, what an attempt has saved is forgotten.
+
+        Raises:
+            KeyConflict: with `on_conflict` "raise" a holder has another payload.
         """
         ...
 
@@ -365,8 +364,13 @@ class Store(Protocol):
         """
         ...
 
-    def wakeups(self) -> Wakeups:
-        """Subscribe to news of this store; close it when done."""
+    def wakeups(self, poll_interval: timedelta | None = None) -> Wakeups:
+        """
+        Subscribe to news of this store; close it when done.
+
+        Where no news can come, sleeps end after `poll_interval`, None is 2 s, and after
+        twice as long each time until something is found, 30 s at most.
+        """
         ...
 
     async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
@@ -389,7 +393,8 @@ class Store(Protocol):
         """
         Expire what was never started in time, delete what finished long ago (law 12).
 
-        At most `limit` of each; both zero means that nothing is left.
+        Frees the keys that were kept for long enough, too (law 10). At most `limit` of
+        each; all zero means that nothing is left.
         """
         ...
 

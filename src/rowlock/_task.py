@@ -28,7 +28,7 @@ from typing import (
 
 from rowlock._awaited import awaited
 from rowlock._errors import DuplicateTask, InvalidTask, UsageError
-from rowlock._job import NewJob
+from rowlock._job import NewJob, OnConflict
 from rowlock._options import JobOptions, JobOptionsDict, TaskOptions, check_name, read
 
 if TYPE_CHECKING:
@@ -97,20 +97,36 @@ class KeyedTask(Generic[P, R]):
 
     @overload
     def options(
-        self, *, idempotency_key: str | None, **options: Unpack[JobOptionsDict]
+        self,
+        *,
+        idempotency_key: str | None,
+        idempotency_for: float | timedelta | None = None,
+        on_conflict: OnConflict | None = None,
+        **options: Unpack[JobOptionsDict],
     ) -> KeyedTask[P, R]: ...
 
     def options(
-        self, *, idempotency_key: str | None = None, **options: Unpack[JobOptionsDict]
+        self,
+        *,
+        idempotency_key: str | None = None,
+        idempotency_for: float | timedelta | None = None,
+        on_conflict: OnConflict | None = None,
+        **options: Unpack[JobOptionsDict],
     ) -> KeyedTask[P, R]:
         """
         Return a copy of this task whose jobs have these options; None changes nothing.
 
         `delay` and `timeout` are seconds or a `timedelta` (`timeout=0` is none);
-        `run_at` and `expires_at` are aware datetimes; a larger `priority` goes first,
-        -100 to 100; `backoff` is a `Backoff`, a delay, or a list of delays. While a job
-        with an `idempotency_key` is unfinished, another of the task isn't enqueued.
-        `connection` is your own, whose transaction the job joins.
+        `run_at` and `expires_at` are aware datetimes, by the store's clock, as is the
+        now that `delay` counts from; a larger `priority` goes first, -100 to 100;
+        `backoff` is a `Backoff`, a delay, or a list of delays. While a job
+        with an `idempotency_key` is unfinished, and for `idempotency_for` after its
+        end, another of the task isn't enqueued. `on_conflict` is what then becomes of
+        the call: "skip" (None is returned, nothing else), "raise" (a `KeyConflict`
+        where the payload is another), or "replace" (a job that is still pending gets
+        this payload, `run_at` or `delay`, and `expires_at`; None is returned).
+        `connection` is your own, of a driver, SQLAlchemy or Django, whose transaction
+        the job joins.
 
             >>> from rowlock import App
             >>> app = App("sqlite://")
@@ -119,11 +135,22 @@ class KeyedTask(Generic[P, R]):
             >>> greet.options(priority=5).job(name="Ada").priority
             5
         """
-        said = {**options, "idempotency_key": idempotency_key}
+        said = {
+            **options,
+            "idempotency_key": idempotency_key,
+            "idempotency_for": idempotency_for,
+            "on_conflict": on_conflict,
+        }
         given = {name: value for name, value in said.items() if value is not None}
         job = replace(self._job, **read(given))
         if job.delay is not None and job.run_at is not None:
             msg = f"Say either delay= or run_at= for {self.name!r}, not both."
+            raise UsageError(msg)
+        if job.idempotency_key is None and (job.idempotency_for or job.on_conflict):
+            msg = (
+                f"idempotency_for= and on_conflict= for {self.name!r} are of an"
+                " idempotency_key: say one."
+            )
             raise UsageError(msg)
         kind = type(self) if idempotency_key is None else KeyedTask
         task: KeyedTask[P, R] = object.__new__(kind)
@@ -170,6 +197,8 @@ class KeyedTask(Generic[P, R]):
             timeout=job.timeout,
             backoff=None if job.backoff is None else job.backoff.to_json(),
             idempotency_key=job.idempotency_key,
+            idempotency_for=job.idempotency_for or None,
+            on_conflict=job.on_conflict or "skip",
         )
 
     @awaited("{.name}")
@@ -177,9 +206,12 @@ class KeyedTask(Generic[P, R]):
         """
         Enqueue a job of this call; returns its id, None where it is a duplicate.
 
-        Await it: a call that is dropped enqueues nothing, and logs an error.
+        The job that holds the key is found by `app.find`. Await it: a call that is
+        dropped enqueues nothing, and logs an error.
 
         Raises:
+            KeyConflict: with `on_conflict="raise"`, another job holds the key and has
+                another payload; nothing was written.
             PayloadError: an argument can't be stored; nothing was written.
             StoreUnavailable: nothing was written; try again.
             OutcomeUnknown: perhaps it was written; try again, the key makes that safe.

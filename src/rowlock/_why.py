@@ -9,9 +9,17 @@ from typing import NamedTuple
 
 from rowlock._answers import Overview, Pause, Reason, Why, WorkerInfo
 from rowlock._durations import relative, span
+from rowlock._errors import StoreError, StoreUnavailable
 from rowlock._figures import AHEAD_COUNTED, Place
-from rowlock._job import Job, Status, error_of
+from rowlock._job import ClaimKey, Job, Status, error_of
+from rowlock._lent import Fate, Lent
 from rowlock._words import count
+
+_TRANSACTION = (
+    "a transaction has its row, as hold() and complete() take it: it is neither lost"
+    " nor recovered until that ends; pg_stat_activity shows whose that is, and"
+    " `idle_in_transaction_session_timeout` bounds it"
+)
 
 # After every instant that a store has.
 FOR_GOOD = datetime.max.replace(tzinfo=UTC)
@@ -22,12 +30,14 @@ class Circumstances(NamedTuple):
     What stands in the store around a job, read one after the other.
 
     A pending job has no `place` where it changed between the two, again and again.
+    `kept` says what keeps a running one whose lease is over from being recovered.
     """
 
     job: Job
     seen: Overview
     place: Place | None
     holder: int | None
+    kept: str | None = None
 
 
 def claimable(job: Job, seen: Overview) -> frozenset[str]:
@@ -43,6 +53,33 @@ def claimable(job: Job, seen: Overview) -> frozenset[str]:
 
 def _workers(job: Job, seen: Overview) -> list[WorkerInfo]:
     return [worker for worker in seen.workers if worker.serves(job.task, job.queue)]
+
+
+def holds_key(job: Job, now: datetime) -> bool:
+    """Say whether a job keeps others of its task from having its key."""
+    is_kept = job.key_until is not None and job.key_until > now
+    return is_kept or not job.status.is_final
+
+
+def is_overdue(job: Job, now: datetime) -> bool:
+    """Say whether a job is running whose lease is over."""
+    is_over = job.leased_until is not None and job.leased_until < now
+    return is_over and job.status is Status.RUNNING
+
+
+async def kept_by(lent: Lent, job: Job, now: datetime) -> str | None:
+    """Say what keeps a running job from being recovered; None while it needs none."""
+    if not is_overdue(job, now):
+        return None
+    try:
+        (fate,) = await lent.settled([ClaimKey(job.id, job.claims)])
+    except StoreUnavailable as error:
+        # As on SQLite, where a transaction keeps out all that write.
+        what, *_ = str(error).partition(": ")
+        return f"nobody can recover it for now: {what[:1].lower()}{what[1:]}"
+    except StoreError:  # whoever may only read can't ask
+        return None
+    return _TRANSACTION if fate is Fate.OPEN else None
 
 
 def so_far(job: Job) -> list[str]:
@@ -86,7 +123,7 @@ def judge(about: Circumstances) -> Why:
 def _other(about: Circumstances) -> tuple[Reason, str]:
     job, now = about.job, about.seen.now
     if job.status is Status.RUNNING:
-        return _running(job, about.seen)
+        return _running(job, about.seen, about.kept)
     ended = relative(job.finished_at or job.updated_at, now)
     if job.status is Status.SUCCEEDED:
         return "succeeded", f"succeeded {ended}, in attempt {job.attempts}"
@@ -100,12 +137,14 @@ def _other(about: Circumstances) -> tuple[Reason, str]:
     return reason, f"{how}; {again(job)}"
 
 
-def _running(job: Job, seen: Overview) -> tuple[Reason, str]:
+def _running(job: Job, seen: Overview, kept: str | None) -> tuple[Reason, str]:
     now = seen.now
     where = f"on worker {job.worker}, in attempt {job.attempts}"
     runs = f"runs for {running_for(job, now)} {where}"
-    if job.leased_until is not None and job.leased_until < now:
+    if job.leased_until is not None and is_overdue(job, now):
         lost = f"{runs}, whose lease ended {relative(job.leased_until, now)}"
+        if kept is not None:
+            return "held", f"{lost}, and {kept}"
         if seen.workers:
             return "lost", f"{lost}: a live one recovers it"
         return "lost", f"{lost}: it is recovered when a worker is started"

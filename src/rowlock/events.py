@@ -15,6 +15,20 @@ records that a handler logs. `Listener`, `Around` and `Follower` are what `liste
 from __future__ import annotations
 
 from rowlock._events import Event, JobDuplicate, JobEnqueued, JobEvent
+from rowlock._events.attempts import (
+    AttemptAbandoned,
+    AttemptEvent,
+    AttemptFailed,
+    AttemptRaisedLate,
+    AttemptReleased,
+    AttemptSnoozed,
+    AttemptStarted,
+    AttemptStuck,
+    AttemptSucceeded,
+    AttemptUncommitted,
+    ResultDropped,
+    SignalSwallowed,
+)
 from rowlock._events.operators import (
     JobsCancelled,
     JobsDeleted,
@@ -25,14 +39,6 @@ from rowlock._events.operators import (
     PauseEnded,
 )
 from rowlock._events.worker import (
-    AttemptAbandoned,
-    AttemptEvent,
-    AttemptFailed,
-    AttemptReleased,
-    AttemptSnoozed,
-    AttemptStarted,
-    AttemptStuck,
-    AttemptSucceeded,
     ClaimLapsed,
     ClaimRecovered,
     ClaimRefused,
@@ -42,8 +48,6 @@ from rowlock._events.worker import (
     LoopFreed,
     OutcomeDropped,
     ReplayProbed,
-    ResultDropped,
-    SignalSwallowed,
     StoreAway,
     StoreBack,
     TasksUnserved,
@@ -66,11 +70,13 @@ __all__ = [
     "AttemptEvent",
     "AttemptFailed",
     "AttemptFilter",
+    "AttemptRaisedLate",
     "AttemptReleased",
     "AttemptSnoozed",
     "AttemptStarted",
     "AttemptStuck",
     "AttemptSucceeded",
+    "AttemptUncommitted",
     "ClaimLapsed",
     "ClaimRecovered",
     "ClaimRefused",

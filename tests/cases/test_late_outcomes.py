@@ -37,7 +37,7 @@ async def test_b16_a_worker_that_was_stopped_past_its_lease_overwrites_nothing(
     assert (before.status, before.result) == (Status.SUCCEEDED, "other")
     assert after == before
     assert (refused.of["claim"], refused.of["found_claims"]) == (1, 2)
-    (success,) = workers.records("attempt.succeeded")
+    (success,) = await workers.until("attempt.succeeded")
     assert success.process == other.name
     # It was late, not broken: it goes on, and stops as it should.
     other.stop()

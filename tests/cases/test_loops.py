@@ -141,7 +141,7 @@ def stop():
 stop.enqueue_sync()
 """
 COMMAND = """
-rowlock.cli.main.main(["worker", "shop:app"], prog_name="rowlock")
+rowlock.cli.main.main(["worker", "shop:app", "--no-supervisor"], prog_name="rowlock")
 """
 
 

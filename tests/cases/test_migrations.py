@@ -112,7 +112,7 @@ def test_b99_a_worker_on_the_schema_before_ends_with_4(
     )
 
     ran = subprocess.run(
-        [sys.executable, "-m", "rowlock", "worker", "shop:app"],
+        [sys.executable, "-m", "rowlock", "worker", "shop:app", "--no-supervisor"],
         cwd=tmp_path,
         env=os.environ
         | {"PYTHONPATH": str(SOURCES), "ROWLOCK_DATABASE_URL": each_empty_url},

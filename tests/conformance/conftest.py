@@ -17,7 +17,7 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._job import JSON, Claim, Job, Outcome, Status
-from rowlock._store import Claimed, Demand, Settled, Store
+from rowlock._store import Claimed, Settled, Store
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
 
@@ -33,6 +33,7 @@ from .given import (
     OpenAnother,
     Read,
     dead,
+    demand,
     new_job,
 )
 from .stores import CASES, Connection, StoreCase
@@ -227,9 +228,10 @@ def claim(store: Store) -> ClaimSome:
         lease: timedelta = LEASE,
         alone: bool = False,
         suspects: bool = False,
+        weights: dict[str, int] | None = None,
     ) -> Claimed:
-        wanted = Demand(
-            total=total, tasks=frozenset(tasks), queues=queues, suspects=suspects
+        wanted = demand(
+            total, *tasks, queues=queues, suspects=suspects, weights=weights
         )
         return await store.claim(wanted, worker=worker, lease=lease, alone=alone)
 

@@ -35,6 +35,7 @@ def demand(
     *tasks: str,
     queues: Mapping[str, int] | None = None,
     suspects: bool = False,
+    weights: Mapping[str, int] | None = None,
 ) -> Demand:
     """Have room for so many jobs of these tasks; `task` where none is named."""
     return Demand(
@@ -42,6 +43,7 @@ def demand(
         tasks=frozenset(tasks or ("task",)),
         queues=queues,
         suspects=suspects,
+        weights=weights or {},
     )
 
 

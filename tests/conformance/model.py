@@ -8,12 +8,15 @@ has. What no law fixes is the store's: ids, and which of several queues it serve
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from rowlock._job import JSON, Claim, ClaimKey, NewJob, Outcome, Status
+from rowlock._clock import Clock
+from rowlock._job import Claim, ClaimKey, NewJob, Outcome, Status
 from rowlock._store import Answer, Claimed, Demand, Renewal, Retention, Settled
-from rowlock.testing import FakeClock
+
+from .row import Row
+
+__all__ = ["ENDED", "MAY", "Model", "Row"]
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = Status
 DAY, FOREVER = timedelta(days=1), timedelta(days=10**6)
@@ -21,44 +24,30 @@ ENDED = {SUCCEEDED, FAILED, CANCELLED}
 MAY = {"cancel": {PENDING, RUNNING}, "replay": ENDED - {SUCCEEDED}, "move": {PENDING}}
 
 
-@dataclass
-class Row:
-    id: int
-    task: str
-    queue: str
-    priority: int
-    idempotency_key: str | None
-    expires_at: datetime | None
-    run_at: datetime
-    status: Status = PENDING
-    claims: int = 0
-    attempts: int = 0
-    failures: int = 0
-    losses: int = 0
-    worker: str | None = None
-    leased_until: datetime | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    cancel_requested_at: datetime | None = None
-    state: JSON = None
-    errors: list[str] = field(default_factory=list)
-    alone: bool = False
-    abandoned: bool = False
-    suspect: bool = False
-
-
 class Model:
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.now = clock.now
         self.rows: dict[int, Row] = {}
         self.pauses: dict[tuple[str | None, str | None], datetime | None] = {}
         self.last_id = 0
 
     def holder(self, job: Row | NewJob) -> int | None:
-        """Law 10: which unfinished job holds the key of this one."""
+        """Law 10: which job holds the key of this one."""
+        rows = (row for row in self.having(job) if row.holds_key(self.now()))
+        return next((row.id for row in rows), None)
+
+    def having(self, job: Row | NewJob) -> list[Row]:
+        """All jobs with the key of this one; what was kept for long enough is freed."""
         name = job.task, job.idempotency_key
-        rows = (r for r in self.rows.values() if (r.task, r.idempotency_key) == name)
-        return next((r.id for r in rows if name[1] and not r.status.is_final), None)
+        rows = [r for r in self.rows.values() if (r.task, r.idempotency_key) == name]
+        for row in rows:
+            row.key_freed |= bool(row.key_until and row.key_until <= self.now())
+        return rows
+
+    def blocker(self, row: Row) -> int | None:
+        """Law 10: whose key it is that this job would have again."""
+        holder = self.holder(row)
+        return None if holder == row.id else holder
 
     def held(self, key: ClaimKey, read: datetime | None = None) -> Row | None:
         """Law 6, the fence, and 9: the row, where this claim holds it as was read."""
@@ -71,27 +60,33 @@ class Model:
         now = self.now()
         for new, job_id in zip(jobs, ids, strict=True):
             if (row := self.rows.get(self.holder(new) or 0)) and self.has_expired(row):
-                row.status, row.finished_at = CANCELLED, now
-            assert (job_id is None) == (self.holder(new) is not None)
+                row.expire(now)
+            holder = self.rows.get(self.holder(new) or 0)
+            assert (job_id is None) == (holder is not None)
+            if holder and (new.on_conflict, holder.status) == ("replace", PENDING):
+                holder.payload, holder.run_at = new.payload, now + new.delay
+                holder.expires_at = new.expires_at
             if job_id is not None:
                 assert job_id > self.last_id
                 self.last_id = job_id
                 of_it = (new.task, new.queue, new.priority, new.idempotency_key)
-                self.rows[job_id] = Row(job_id, *of_it, new.expires_at, now + new.delay)
+                when = (new.expires_at, now + new.delay)
+                kept = (new.payload, new.idempotency_for)
+                self.rows[job_id] = Row(job_id, *of_it, *when, *kept)
 
     def has_expired(self, row: Row) -> bool:
         is_late = row.expires_at is not None and row.expires_at < self.now()
         return is_late and row.status is PENDING and row.attempts == 0
 
     def fitting(self, demand: Demand) -> list[Row]:
-        """Law 4: what fits the demand, now or later, suspect or not, in order."""
+        """Law 4: what fits, now or later, in order; suspects behind a limit, too."""
         paused = {n for n, end in self.pauses.items() if not end or end > self.now()}
+        left = demand.queues or {row.queue: 1 for row in self.rows.values()}
         rows = [
             row
             for row in self.rows.values()
             if (row.status, row.task in demand.tasks) == (PENDING, True)
-            and (row.suspect or not demand.suspects)
-            and (demand.queues is None or demand.queues.get(row.queue, 0) > 0)
+            and min(left.get(row.queue, -1), 1) > demand.suspects - row.suspect
             and not paused & {(row.queue, None), (None, row.task)}
             and not self.has_expired(row)
         ]
@@ -169,10 +164,12 @@ class Model:
         """Law 12, once prune had nothing left to do."""
         for row in self.rows.values():
             if self.has_expired(row):
-                row.status, row.finished_at = CANCELLED, self.now()
+                row.expire(self.now())
+            self.having(row)
             kept = getattr(retention, row.status, FOREVER)
             age = self.now() - (row.finished_at or self.now())
-            assert age <= kept + DAY if row.id in left else age >= kept
+            stays = age <= kept + DAY or row.key_until
+            assert stays if row.id in left else age >= kept and not row.key_until
         self.rows = {row_id: self.rows[row_id] for row_id in left}
 
     def operate(self, verb: str, answers: Sequence[Answer], by: str) -> None:
@@ -181,7 +178,7 @@ class Model:
         for answer in sorted(answers, key=lambda answer: -answer.job_id):
             row = self.rows.get(answer.job_id)
             may = row is not None and row.status in MAY.get(verb, ENDED)
-            blocker = self.holder(row) if row and may and verb == "replay" else None
+            blocker = self.blocker(row) if row and may and verb == "replay" else None
             assert (answer.done, answer.blocked_by) == (may and not blocker, blocker)
             if row is None or not answer.done:
                 assert answer.status == (row and row.status)
@@ -193,7 +190,7 @@ class Model:
             elif verb == "replay":
                 row.status, row.run_at, row.failures, row.losses = PENDING, now, 0, 0
                 row.cancel_requested_at = row.expires_at = row.finished_at = None
-                row.suspect = False
+                row.suspect = row.key_freed = False
             elif verb == "cancel" and row.status is RUNNING:
                 row.cancel_requested_at = row.cancel_requested_at or now
             elif verb == "cancel":

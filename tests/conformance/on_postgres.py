@@ -29,6 +29,7 @@ EMPTY = """
     DELETE FROM rowlock.history;
     DELETE FROM rowlock.pauses;
     DELETE FROM rowlock.replay_rules;
+    DELETE FROM rowlock.once_keys;
     DELETE FROM rowlock.workers;
     DELETE FROM rowlock.tasks;
     DELETE FROM rowlock.migrations WHERE version = 9999;
@@ -103,7 +104,8 @@ def hold_writes(url: str) -> Iterator[None]:
     with lend(url) as own:
         own.execute(
             "LOCK TABLE rowlock.live, rowlock.history, rowlock.pauses,"
-            " rowlock.workers, rowlock.tasks, rowlock.replay_rules IN EXCLUSIVE MODE"
+            " rowlock.workers, rowlock.tasks, rowlock.replay_rules, rowlock.once_keys"
+            " IN EXCLUSIVE MODE"
         )
         yield
 

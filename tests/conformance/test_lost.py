@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -361,3 +361,29 @@ async def test_b06_a_claim_that_has_not_started_its_handler_is_not_swept(
         clock.advance(0.01)
         await store.renew((), worker="sweeper", lease=LEASE)
         assert list(await store.lost(1000)) == []
+
+
+async def test_law_17_what_was_read_while_the_machine_slept_is_no_answer(
+    store: Store,
+    enqueue: Enqueue,
+    claim_one: ClaimOne,
+    elapse: Elapse,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await elapse(2 * LEASE.total_seconds())
+    await enqueue()
+    await claim_one()
+    await elapse(LEASE.total_seconds() / 4)
+    look = clock.now
+
+    def look_and_sleep() -> datetime:
+        now = look()
+        monkeypatch.undo()
+        clock.jump(8 * 3600)
+        return now
+
+    # The first look is whether the grace is over, and it is; then comes the read.
+    monkeypatch.setattr(clock, "now", look_and_sleep)
+
+    assert list(await store.lost(10)) == []

@@ -7,7 +7,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,47 +26,20 @@ from hypothesis.stateful import (
 )
 
 from rowlock import _outcome
-from rowlock._errors import StoreError
+from rowlock._errors import KeyConflict, StoreError
 from rowlock._filter import Filter
-from rowlock._job import Claim, ClaimKey, Job, NewJob, Outcome, Status
-from rowlock._store import Answer, Claimed, Demand, Pause, Pruned, Retention
+from rowlock._job import Claim, ClaimKey, NewJob, Outcome, Status
+from rowlock._store import Answer, Claimed, Demand, Pause, Retention
 from rowlock.stores import connect
 from rowlock.testing import FakeClock
 
+from .drawn import DEMANDS, JOBS, NOTHING, PAUSES, WORKERS, seconds
 from .given import ENDS, LEASE, new_job
 from .model import ENDED, MAY, Model, Row
+from .shown import charge, show
 from .stores import StoreCase
 
 T = TypeVar("T")
-
-
-def seconds(number: float) -> timedelta:
-    return timedelta(seconds=number)
-
-
-TASKS = {"a", "b", "poison"}
-WORKERS = st.sampled_from(["w1", "w2"])
-JOBS = st.fixed_dictionaries(
-    {
-        "task": st.sampled_from(["a", *sorted(TASKS)]),
-        "queue": st.sampled_from(["x", "y"]),
-        "priority": st.integers(-1, 1),
-        "delay": st.sampled_from([0, 0, 0, 0, 5, 3600]).map(seconds),
-        "max_attempts": st.sampled_from([3, 1, 2, 9, 9]),
-        "expires_in": st.sampled_from([None, None, None, None, 7.5, 100.5]),
-        "idempotency_key": st.sampled_from([None, None, "k1", "k2"]),
-    }
-)
-DEMANDS = st.builds(
-    Demand,
-    total=st.sampled_from([2, 1, 3, 4, 4, 0]),
-    tasks=st.sampled_from([TASKS, TASKS, TASKS, TASKS - {"b"}, {"a"}, set()]).map(
-        frozenset
-    ),
-    queues=st.sampled_from([None, None, {"x": 1, "y": 2}, {"y": 3, "x": 0}]),
-)
-PAUSES = st.sampled_from([Pause(queue="x"), Pause(queue="y"), Pause(task="a")])
-NOTHING = Pruned(expired=0, deleted=0)
 
 
 class Life(RuleBasedStateMachine):
@@ -111,6 +85,21 @@ class Life(RuleBasedStateMachine):
     def enqueue(self, some: list[dict[str, Any]]) -> None:
         new = [self.new(**each) for each in some]
         self.model.enqueue(new, self.run(self.store.enqueue(new)))
+
+    @rule(one=JOBS, key=st.sampled_from(["k1", "k2"]))
+    def enqueue_or_raise(self, one: dict[str, Any], key: str) -> None:
+        raising = {"idempotency_key": key, "on_conflict": "raise"}
+        new = self.new(**{**one, "key": raising})
+        before = deepcopy(self.model.rows)
+        holder = self.model.rows.get(self.model.holder(new) or 0)
+        is_held = holder is not None and not self.model.has_expired(holder)
+        if holder and is_held and holder.payload != new.payload:
+            with pytest.raises(KeyConflict) as caught:
+                self.run(self.store.enqueue([new]))
+            assert caught.value.job_id == holder.id
+            self.model.rows = before
+        else:
+            self.model.enqueue([new], self.run(self.store.enqueue([new])))
 
     @rule(demand=DEMANDS, worker=WORKERS)
     def claim(self, demand: Demand, worker: str, *, alone: bool = False) -> None:
@@ -290,7 +279,7 @@ class Life(RuleBasedStateMachine):
         retention = Retention(succeeded=each, cancelled=each, failed=2 * each)
         while True:
             pruned = self.run(self.store.prune(retention, limit=limit))
-            assert max(pruned.expired, pruned.deleted) <= limit
+            assert max(pruned.expired, pruned.deleted, pruned.freed) <= limit
             if pruned == NOTHING:
                 break
         page = self.run(self.store.list(Filter(), limit=1000))
@@ -311,9 +300,15 @@ class Life(RuleBasedStateMachine):
     def may_go(self, row: Row) -> bool:
         return row.finished_at is not None or self.model.has_expired(row)
 
-    def new(self, *, expires_in: float | None, **fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
+    def new(
+        self,
+        *,
+        expires_in: float | None,
+        key: dict[str, Any],
+        **fields: Any,  # noqa: ANN401 - any field of a job
+    ) -> NewJob:
         expires_at = expires_in and self.clock.now() + seconds(expires_in)
-        return new_job(expires_at=expires_at, **fields)
+        return new_job(expires_at=expires_at, **key, **fields)
 
     def claimed(self, demand: Demand, claimed: Claimed, *, alone: bool) -> None:
         self.model.claim(demand, claimed, alone=alone)
@@ -348,35 +343,6 @@ class Life(RuleBasedStateMachine):
         fit = [row.id for row in self.model.rows.values() if row.status in may]
         job = st.sampled_from(fit or known) | st.sampled_from(known)
         return st.lists(job, min_size=1, max_size=3, unique=True)
-
-
-def charge(held: Claim) -> tuple[Status, bool, bool, timedelta]:
-    """Tell what a loss makes of a job (design §2): status, a failure, a loss, delay."""
-    if held.cancel_requested_at:
-        return Status.CANCELLED, False, not held.abandoned, seconds(0)
-    if held.abandoned and held.max_attempts > 1:
-        return Status.PENDING, False, False, seconds(0)
-    failures, losses = held.failures + held.alone, held.losses + 1
-    is_dead = failures >= held.max_attempts or losses == 3 or held.max_attempts == 1
-    status = Status.FAILED if is_dead else Status.PENDING
-    return status, held.alone, True, seconds((0, 5, 25)[held.losses])
-
-
-def show(row: Row, shown: Job | Claim) -> None:
-    """See that a job or a claim shows what the row says."""
-    for name in (each.name for each in fields(row)):
-        if name == "id" or not hasattr(shown, name):
-            continue
-        found = getattr(shown, name)
-        if name == "errors":
-            # A store may note other things too, which take their place among the ten.
-            words = [each.get("message") or each.get("by") for each in found]
-            kept = row.errors[words.count(None) - 10 :]
-            assert [each for each in words if each] == kept
-            continue
-        # Of a claim that is over no law says who had it, or since when.
-        if row.status is Status.RUNNING or name not in ("worker", "started_at"):
-            assert found == getattr(row, name), (name, found, row)
 
 
 # A timeout is a failure to hypothesis, which takes minutes to make it small.

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from rowlock import _outcome
 from rowlock._copying import COLUMNS
 from rowlock._job import Claim, NewJob, Outcome, Status
-from rowlock._store import Demand, Pause, Store, TaskInfo, WorkerInfo
+from rowlock._store import Demand, Pause, Retention, Store, TaskInfo, WorkerInfo
 from rowlock.stores import connect
 from rowlock.stores._json import read_json
 from rowlock.testing import FakeClock
@@ -61,6 +61,7 @@ async def ended(store: Store, task: str, **end: Any) -> int:  # noqa: ANN401 - a
 async def fill(store: Store, clock: FakeClock) -> None:
     """Bring jobs into every state, by the verbs that bring them there."""
     await _succeed(store, clock)
+    await _keep(store, clock)
     await _fail(store, clock)
     await _cancel(store)
     await _wait(store, clock)
@@ -83,6 +84,20 @@ async def _succeed(store: Store, clock: FakeClock) -> None:
         await store.enqueue([job(payload='{ "n" : 1, "n" : 2 }', meta={"by": "x"})])
         await ended(store, "pay", status=Status.SUCCEEDED, result=result)
         clock.advance(timedelta(days=1, microseconds=1))
+
+
+async def _keep(store: Store, clock: FakeClock) -> None:
+    """Have jobs that keep their keys, and one whose key was kept for long enough."""
+    for key, span in (("short", 60), ("long", 10**7)):
+        for n, status in enumerate((Status.SUCCEEDED, Status.FAILED)):
+            kept_for = timedelta(seconds=span, microseconds=n)
+            keyed = job(idempotency_key=f"{key}:{n}", idempotency_for=kept_for)
+            await store.enqueue([keyed])
+            error = ERROR if status is Status.FAILED else None
+            await ended(store, "pay", status=status, error=error)
+    clock.advance(61)
+    # Those that failed stay where they are; the others go on to the history.
+    await store.prune(Retention(), limit=10)
 
 
 async def _fail(store: Store, clock: FakeClock) -> None:

@@ -49,6 +49,8 @@ def columns(url: str) -> list[list[str]]:
             for (names,) in own.execute(
                 "SELECT array_agg(column_name::text) FROM information_schema.columns"
                 " WHERE table_schema = 'rowlock' AND table_name IN ('live', 'history')"
+                # Which comes of the others.
+                " AND column_name <> 'key_until'"
                 " GROUP BY table_name"
             )
         ]

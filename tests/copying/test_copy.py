@@ -11,7 +11,7 @@ import pytest
 
 from rowlock import Retention
 from rowlock._copy import copy, preview
-from rowlock._copying import COLUMNS, PART_BYTES, PART_JOBS
+from rowlock._copying import COLUMNS, PART_BYTES, PART_JOBS, Once
 from rowlock._job import Status
 from rowlock._store import Demand, Store
 from rowlock.testing import FakeClock
@@ -67,9 +67,13 @@ async def test_the_copy_goes_on_where_the_original_stood(
     (held,) = await target.enqueue([job(task="later", idempotency_key="later:\\1")])
     assert new == last_id + 1
     assert held is None
+    keys = [f"{key}:{n}" for key in ("long", "short") for n in range(2)]
+    made = await target.enqueue([job(idempotency_key=key) for key in keys])
+    assert [job_id is None for job_id in made] == [True, True, False, False]
+    await target.cancel([job_id for job_id in made if job_id], by="ada")
     assert await ended(target, "new", status=Status.SUCCEEDED) == new
     failed = [j for j in await everything(target) if j.status == Status.FAILED]
-    (dead,) = [j for j in failed if j.task == "pay"]
+    (dead,) = [j for j in failed if j.idempotency_key == "dead"]
     (answer,) = await target.replay([dead.id], by="bo")
     assert answer.done
     (replayed,) = await target.get([dead.id])
@@ -84,7 +88,7 @@ async def test_the_copy_goes_on_where_the_original_stood(
             break
     kept = [j.finished_at for j in await everything(target) if j.status == "succeeded"]
     assert all(at and at > clock.now() - timedelta(days=4) for at in kept)
-    assert 0 < len(kept) < 4
+    assert 0 < len(kept) < 5
 
 
 async def everything(store: Store) -> Any:  # noqa: ANN401 - jobs
@@ -151,3 +155,31 @@ async def test_a_part_of_large_jobs_has_few_of_them(source: Store) -> None:
     # Four of them are as much as a part may have; Postgres is asked for ten.
     assert all(sum(size > 9 for size in part) <= 10 + 3 for part in found)
     assert max(map(len, found[3:])) <= 10
+
+
+async def remember(store: Store, keys: list[Once]) -> None:
+    async with store.copying.receiving() as receiving:
+        await receiving.remember(keys)
+
+
+async def remembered(store: Store) -> list[Once]:
+    async with aclosing(store.copying.once()) as parts:
+        return [key async for part in parts for key in part]
+
+
+async def test_keys_of_once_are_copied_with_when_they_came(
+    source: Store, target: Store, clock: FakeClock
+) -> None:
+    keys = [
+        (f"k{number:05}\\ü", clock.now() + timedelta(microseconds=number))
+        for number in range(2500)
+    ]
+    await remember(source, keys)
+    # One that came there, too, stays as it is.
+    await remember(target, [(keys[7][0], clock.now()), ("own", clock.now())])
+
+    copied = await copy(source, target, quietly)
+
+    assert copied.once == 2500
+    expected = [*keys[:7], (keys[7][0], clock.now()), *keys[8:], ("own", clock.now())]
+    assert sorted(await remembered(target)) == expected

@@ -200,7 +200,7 @@ class Command:
             message = f"It hasn't ended within {within} s:\n{self.output}"
             raise AssertionError(message) from None
         self._reading.join(5)
-        assert ("Traceback" in self.output) is with_traceback
+        assert ("Traceback" in self.output) is with_traceback, self.output
         return code
 
     def kill(self) -> None:

@@ -14,6 +14,7 @@ from rowlock import App, Task
 from rowlock.stores.postgres import PostgresStore
 from rowlock.testing import FakeClock
 
+from . import supervising
 from .command_line import SHOP, Command, OnTerminal, run_on_terminal
 from .postgres_given import opened
 
@@ -87,3 +88,13 @@ async def noting_app(database_url: str, clock: FakeClock) -> AsyncIterator[App]:
 def note(noting_app: App) -> Task[..., Any]:
     """The app's task."""
     return noting_app.tasks["note"]
+
+
+@pytest.fixture
+async def crew(
+    folder: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[App]:
+    """A working folder with that app, on each store, and the same app in here."""
+    monkeypatch.setenv("ROWLOCK_DATABASE_URL", database_url)
+    async with supervising.app_of(folder, "shop", supervising.SHOP) as app:
+        yield app

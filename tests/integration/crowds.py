@@ -30,7 +30,7 @@ _CROWD = """
     INSERT INTO rowlock.live (
         status, queue, task, priority, run_at, created_at, updated_at, max_attempts,
         payload, claims, attempts, worker, leased_until, finished_at, expires_at,
-        idempotency_key
+        idempotency_key, idempotency_for
     )
     SELECT
         status, CASE WHEN kind = 9 THEN 'stale' ELSE 'default' END,
@@ -41,7 +41,10 @@ _CROWD = """
         CASE WHEN status = 'running' THEN at END,
         CASE WHEN status IN ('failed', 'succeeded') THEN at END,
         CASE WHEN kind = 9 THEN at END,
-        CASE WHEN n %% 5 = 0 THEN 'key-' || n END
+        CASE WHEN n %% 5 < 2 THEN 'key-' || n END,
+        -- Kept for good, and for long enough.
+        CASE WHEN n %% 5 < 2 AND n %% 3 = 0 THEN '9999 days'::interval
+            WHEN n %% 5 < 2 AND n %% 3 = 1 THEN '1 hour'::interval END
     FROM generate_series(1, %(rows)s) AS n
     CROSS JOIN LATERAL (SELECT n %% 10 AS kind) AS chosen
     CROSS JOIN LATERAL (

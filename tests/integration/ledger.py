@@ -65,6 +65,17 @@ def _settle(account: Account, settled: Record) -> None:
     (account.accepted if settled.of["accepted"] else account.refused).append(ours[-1])
 
 
+def uncounted(accounts: Mapping[ClaimKey, Account]) -> Sequence[Record]:
+    """Give the ends of attempts after which a job waits again, and has not failed."""
+    ends = [end for account in accounts.values() for end in account.ends]
+    return [
+        end
+        for end in ends
+        if end.of["status"] == Status.PENDING
+        and not (end.of["failed"] or end.of["unstarted"])
+    ]
+
+
 def check(job: Job, accounts: Mapping[ClaimKey, Account]) -> None:
     """Assert that a job that is over is what its claims, one by one, came to."""
     of_job = [accounts[ClaimKey(job.id, n)] for n in range(1, job.claims + 1)]

@@ -1,14 +1,21 @@
-"""What a test of the Postgres store starts from: a store, a job."""
+"""What a test of the Postgres store starts from: a store, a job, a connection."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
+
+import pytest
+from psycopg import AsyncConnection, IsolationLevel
 
 from rowlock._clock import Clock
 from rowlock._job import NewJob
 from rowlock.stores.postgres import PostgresStore
+
+LEVELS = pytest.mark.parametrize("level", IsolationLevel, ids=lambda each: each.name)
+
+Own: TypeAlias = AsyncConnection[Any]
 
 
 @asynccontextmanager
@@ -27,3 +34,14 @@ async def opened(
 def job(**fields: Any) -> NewJob:  # noqa: ANN401 - any field of a job
     """Make a job, unless told otherwise of `mail` in `default`."""
     return NewJob(**({"task": "mail", "queue": "default", "payload": "{}"} | fields))
+
+
+@asynccontextmanager
+async def connected(
+    url: str, level: IsolationLevel = IsolationLevel.READ_COMMITTED
+) -> AsyncIterator[Own]:
+    """Connect as a handler does; what isn't committed at the end is rolled back."""
+    own = await AsyncConnection.connect(url)
+    await own.set_isolation_level(level)
+    yield own
+    await own.close()

@@ -178,6 +178,7 @@ async def test_who_may_not_tell_enqueues_all_the_same(
                 "SELECT, INSERT ON rowlock.live",
                 "SELECT ON rowlock.migrations",
                 "USAGE ON SEQUENCE rowlock.ids",
+                "EXECUTE ON FUNCTION rowlock.iso",
             ):
                 own.execute(f'GRANT {right} TO "{roles.stranger.name}"'.encode())
         async with make(roles.stranger.url) as app:

@@ -62,7 +62,16 @@ def test_the_payload_may_be_left_out_or_come_from_stdin() -> None:
 
 
 def test_every_option_reaches_the_job() -> None:
-    options = ("--queue", "slow", "--priority", -7, "--max-attempts", 9, "--key", "k")
+    options = (
+        "--queue",
+        "slow",
+        "--priority",
+        -7,
+        "--max-attempts",
+        9,
+        "--idempotency-key",
+        "k",
+    )
     run(*GREET, *options, "--delay", "90.5")
 
     made = job(1)
@@ -90,21 +99,59 @@ def test_an_instant_with_a_zone_is_taken_as_it_is() -> None:
 
 
 def test_a_duplicate_is_said_to_be_one_with_the_job_that_holds_the_key() -> None:
-    run(*GREET, "--key", "k")
-    result = run(*GREET, "--key", "k")
+    run(*GREET, "--idempotency-key", "k")
+    result = run(*GREET, "--idempotency-key", "k")
 
     assert (result.exit_code, result.stdout) == (0, "")
     assert "A duplicate" in result.stderr
     assert "job 1 of 'greet' holds the key 'k'" in result.stderr
 
 
+def test_a_key_is_kept_after_the_end_of_its_job() -> None:
+    run(*GREET, "--idempotency-key", "k", "--idempotency-for", "30d")
+    run("jobs", "cancel", 1, "--yes", "-A", "shop:app")
+    result = run(*GREET, "--idempotency-key", "k")
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "job 1 of 'greet' holds the key 'k'" in result.stderr
+    assert job(1)["key_until"] is not None
+
+
+def test_a_conflict_is_refused_or_replaces_a_pending_job() -> None:
+    run(*GREET, "--idempotency-key", "k", "--delay", "1h")
+    bo = (
+        *ENQUEUE,
+        "greet",
+        '{"name": "Bo"}',
+        "--idempotency-key",
+        "k",
+        "--on-conflict",
+    )
+
+    said = fails(1, *bo, "raise")
+    assert said.startswith("Job 1 of 'greet' holds the key 'k', with another payload")
+    assert job(1)["payload"] == {"name": "Ada"}
+
+    result = run(*bo, "replace")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("No new job: job 1 of 'greet' holds the key 'k'")
+    assert job(1)["payload"] == {"name": "Bo"}
+
+
+@pytest.mark.parametrize(
+    "said", [("--idempotency-for", "1h"), ("--on-conflict", "raise")]
+)
+def test_what_is_of_a_key_needs_one(said: tuple[str, str]) -> None:
+    assert "say --idempotency-key, too" in fails(2, *GREET, *said)
+
+
 def test_json_says_the_same() -> None:
-    assert run_json(*GREET, "--key", "k") == {
+    assert run_json(*GREET, "--idempotency-key", "k") == {
         "job_id": 1,
         "duplicate": False,
         "held_by": None,
     }
-    assert run_json(*GREET, "--key", "k") == {
+    assert run_json(*GREET, "--idempotency-key", "k") == {
         "job_id": None,
         "duplicate": True,
         "held_by": 1,
@@ -172,8 +219,12 @@ def test_a_payload_that_does_not_fit_is_refused_and_nothing_is_enqueued(
         ("--max-attempts", "0", "not in the range"),
         ("--max-attempts", str(2**40), "not in the range"),
         ("--queue", "", "--queue takes a text that isn't empty"),
-        ("--key", "x" * 201, "--key has at most 200 characters"),
-        ("--key", os.fsdecode(b"\xff"), "lone surrogate"),
+        (
+            "--idempotency-key",
+            "x" * 201,
+            "--idempotency-key has at most 200 characters",
+        ),
+        ("--idempotency-key", os.fsdecode(b"\xff"), "lone surrogate"),
         ("--kye", "x", "No such option"),
     ],
 )

@@ -19,7 +19,7 @@ def jobs(shop: Path) -> Path:
     enqueue("greet", '{"name": "Ada"}')
     enqueue("die", '{"reason": "no such order"}')
     work()
-    enqueue("greet", '{"name": "Bo"}', "--key", "k", "--delay", 100)
+    enqueue("greet", '{"name": "Bo"}', "--idempotency-key", "k", "--delay", 100)
     enqueue("greet", '{"name": "Cy"}', "--queue", "slow", "--delay", 100)
     return shop
 

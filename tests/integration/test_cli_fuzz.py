@@ -23,7 +23,10 @@ from .command_line import SHOP, run
 AWAY = "postgresql://ada:hidden@127.0.0.1:1/shop"
 # These run until somebody stops them, so each is given something wrong, and last: it
 # counts, whatever was said before.
-ENDLESS = {"worker": ("-A", "nowhere:app"), "demo": ("--seconds", "0")}
+ENDLESS = {
+    "worker": ("--no-supervisor", "-A", "nowhere:app"),
+    "demo": ("--seconds", "0"),
+}
 
 TEXTS = st.one_of(
     st.sampled_from(

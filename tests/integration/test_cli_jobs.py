@@ -61,7 +61,7 @@ def jobs(shop: Path) -> Path:
     enqueue("greet", '{"name": "Ada"}')
     enqueue("die", '{"reason": "no such \\u001b[31morder"}')
     work()
-    enqueue("greet", '{"name": "Bo"}', "--key", "k", "--delay", 100)
+    enqueue("greet", '{"name": "Bo"}', "--idempotency-key", "k", "--delay", 100)
     enqueue("greet", '{"name": "Cy"}', "--queue", "slow", "--delay", 100)
     return shop
 
@@ -76,7 +76,7 @@ def test_jobs_are_listed_newest_first_and_by_what_they_are() -> None:
     assert ids("--status", "failed") == [2]
     assert ids("--task", "greet") == [4, 3, 1]
     assert ids("--queue", "slow") == [4]
-    assert ids("--key", "k") == [3]
+    assert ids("--idempotency-key", "k") == [3]
     assert ids("--task", "greet", "--status", "pending", "--queue", "mail") == [3]
     assert ids("--task", "unknown") == []
 
@@ -246,7 +246,7 @@ def test_replay_answers_for_each_id_and_runs_it_again() -> None:
 @pytest.mark.usefixtures("jobs")
 def test_replay_names_the_job_that_holds_the_key() -> None:
     run("jobs", "cancel", 3, *SHOP)
-    holder = enqueue("greet", '{"name": "Di"}', "--key", "k")
+    holder = enqueue("greet", '{"name": "Di"}', "--idempotency-key", "k")
 
     result = run("jobs", "replay", 3, *SHOP)
 

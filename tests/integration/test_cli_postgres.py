@@ -47,7 +47,7 @@ def test_a_job_is_enqueued_worked_shown_cancelled_and_replayed(
     url: str, start: type[Command]
 ) -> None:
     enqueue = ("enqueue", "-A", "shop:app")
-    greet = (*enqueue, "greet", '{"name": "Ada"}', "--key", "k")
+    greet = (*enqueue, "greet", '{"name": "Ada"}', "--idempotency-key", "k")
     assert run(*greet).stdout == "1\n"
     assert "job 1 of 'greet' holds the key 'k'" in run(*greet).stderr
     died = run_json(*enqueue, "die")["job_id"]
@@ -61,7 +61,9 @@ def test_a_job_is_enqueued_worked_shown_cancelled_and_replayed(
 
     assert [job["id"] for job in listed("--database", url)] == [late, died, 1]
     assert [job["id"] for job in listed("--status", "failed")] == [died]
-    assert [job["id"] for job in listed("--key", "k", "--queue", "mail")] == [1]
+    assert [
+        job["id"] for job in listed("--idempotency-key", "k", "--queue", "mail")
+    ] == [1]
     shown = run_json("jobs", "show", 1, "--database", url)
     assert (shown["status"], shown["result"]) == ("succeeded", "Hello Ada")
     assert "Unrecoverable: broken" in run("jobs", "show", died).stdout
@@ -172,13 +174,35 @@ def test_a_server_out_of_reach_ends_each_with_4(command: tuple[object, ...]) -> 
     assert "postgresql://ada@127.0.0.1:1/shop is out of reach" in said
 
 
-def test_a_worker_whose_server_is_out_of_reach_ends_with_4(
+def test_a_worker_alone_whose_server_is_out_of_reach_ends_with_4(
     url: str, start: type[Command], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert url
     monkeypatch.setenv("ROWLOCK_DATABASE_URL", "postgresql://ada@127.0.0.1:1/shop")
 
-    worker = start("worker", "shop:app")
+    alone = start("worker", "shop:app", "--no-supervisor")
 
-    assert worker.ends() == 4
-    assert "is out of reach: check that it runs" in worker.output
+    assert alone.ends() == 4
+    assert "is out of reach: check that it runs" in alone.output
+
+
+def test_a_job_that_a_transaction_has_is_shown_as_kept_and_not_as_lost(
+    url: str,
+) -> None:
+    """As of a handler that holds it for longer than its lease."""
+    assert run("enqueue", "-A", "shop:app", "greet", '{"name": "Ada"}').stdout == "1\n"
+    with psycopg.connect(url, autocommit=True) as admin, psycopg.connect(url) as own:
+        admin.execute(
+            "UPDATE rowlock.live SET status = 'running', claims = 1, attempts = 1,"
+            " worker = 'w-1', started_at = now(), leased_until = now() - interval '4 s'"
+        )
+        own.execute("SELECT rowlock.hold(1, 1)")
+        why, shown = run_json("jobs", "why", 1), run("jobs", "show", 1).stdout
+        own.rollback()
+        lost = run("jobs", "show", 1).stdout
+
+    assert why["reason"] == "held"
+    assert "a transaction has its row" in why["sentence"]
+    assert "and a transaction has its row, as hold() and complete() take it" in shown
+    assert "recover it" not in shown
+    assert "it is recovered when a worker is started" in lost

@@ -296,6 +296,7 @@ def test_a_preview_looks_at_jobs_of_every_age(monkeypatch: pytest.MonkeyPatch) -
 
 
 OUTAGE = """
+import atexit
 import sqlite3
 
 from rowlock import App
@@ -306,8 +307,9 @@ held = []
 
 def hold(event):
     if event.name == "jobs.cancelled":
-        held.append(sqlite3.connect("outage.db"))
+        held.append(sqlite3.connect("outage.db", check_same_thread=False))
         held[-1].execute("BEGIN IMMEDIATE")
+        atexit.register(held[-1].close)
 
 
 app.listen(hold)

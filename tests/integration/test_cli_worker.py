@@ -34,6 +34,7 @@ def test_it_runs_jobs_and_a_sigterm_ends_it_with_0(start: type[Command]) -> None
 
     assert worker.ends() == 0
     assert status(job_id) == "succeeded"
+    assert not [line for line in worker.lines if " warning " in line]
 
 
 def test_the_first_line_shows_the_store_absolute(
@@ -167,6 +168,38 @@ def test_a_worker_of_one_queue_leaves_the_others(start: type[Command]) -> None:
     assert status(other) == "pending"
 
 
+def test_a_queue_has_a_limit_and_a_weight(start: type[Command]) -> None:
+    job_id = enqueue("greet", '{"name": "Ada"}')
+
+    worker = start("worker", "shop:app", "--queue", "mail=2", "--weight", "mail=3")
+    worker.prints(f"attempt.succeeded job_id={job_id}")
+    worker.signal(signal.SIGTERM)
+
+    assert worker.ends() == 0
+    assert " queues=mail limits=mail:2 weights=mail:3 concurrency=2 " in worker.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--queue", "mail=ten"], "--queue takes the name of a queue and a whole"),
+        (["--queue", "mail=0"], "--queue takes the name of a queue and a whole"),
+        (["--queue", "=3"], "--queue takes the name of a queue and a whole"),
+        (["--queue", "mail", "--queue", "mail=3"], "--queue mail is given twice"),
+        (["--weight", "mail=2", "--weight", "mail=3"], "--weight mail is given twice"),
+        (["--weight", "mail"], "--weight takes the name of a queue and a whole"),
+        (["--weight", "mail=1", "--weight", "mail=2"], "with two numbers"),
+        (["--weight", "mail=101"], "--weight mail is 100 at most, not 101"),
+        (["--queue", "sms", "--weight", "mail=2"], "the worker doesn't serve it"),
+        (["--queue", "mail=9", "--concurrency", "3"], "may run 9 jobs at once, and"),
+    ],
+)
+def test_a_limit_or_weight_that_makes_no_sense_is_refused(
+    options: list[str], told: str
+) -> None:
+    assert told in fails(2, "worker", "shop:app", "--no-supervisor", *options)
+
+
 def test_the_log_can_be_one_json_object_a_line(start: type[Command]) -> None:
     job_id = enqueue("die")
 
@@ -217,7 +250,7 @@ def test_what_fails_inside_is_logged_with_its_traceback_and_ends_it_with_1(
 ) -> None:
     (folder / "shop.py").write_text(f"{SHOP}\napp.retention = None\n")
 
-    worker = start("worker", "shop:app")
+    worker = start("worker", "shop:app", "--no-supervisor")
 
     assert worker.ends(with_traceback=True) == 1
     assert worker.lines[-1].startswith("Error: Rowlock met what it didn't expect")
@@ -242,7 +275,8 @@ def test_a_live_worker_is_seen_by_stats_and_a_stopped_one_is_not(
 ) -> None:
     enqueue("wait", '{"seconds": 1}')
 
-    worker = start("worker", "shop:app", "--queue", "default", "--queue", "mail")
+    queues = ("--queue", "default", "--queue", "mail")
+    worker = start("worker", "shop:app", "--no-supervisor", *queues)
     worker.prints("waiting")
     stats = run("stats", "-A", "shop").stdout
     worker.signal(signal.SIGTERM)
@@ -298,7 +332,7 @@ def test_a_schema_that_is_too_new_is_not_served(
     enqueue("greet", '{"name": "Ada"}')
     come_from_the_future(folder / "shop.db")
 
-    worker = start("worker", "shop:app")
+    worker = start("worker", "shop:app", "--no-supervisor")
 
     assert worker.ends() == 4
     assert "upgrade Rowlock" in worker.lines[-1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rowlock import App, PayloadError, current_attempt
+from rowlock import App, Attempt, PayloadError, UsageError, current_attempt
 from rowlock.testing import drain_sync
 
 
@@ -78,6 +78,7 @@ ASKED: dict[str, Callable[[App], Coroutine[Any, Any, object]]] = {
     "open": lambda app: app.open(),
     "close": lambda app: app.close(),
     "enqueue_many": lambda app: app.enqueue_many([]),
+    "once": lambda app: app.once("order 17", connection=None),
 }
 
 
@@ -101,16 +102,42 @@ def test_so_is_every_call_of_an_app(
     assert __file__ in record.getMessage()
 
 
-def test_so_is_a_checkpoint(app: App, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_that_nobody_awaits_is_neither_true_nor_false(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or each delivery of a webhook would be the first one."""
+    with pytest.raises(UsageError, match=r"Write `await app\.once\(\.\.\.\)`"):
+        assert app.once("order 17", connection=object())  # type: ignore[truthy-bool]  # the trap
+
+    assert not dropped(caplog)
+
+
+SAID: dict[str, Callable[[Attempt], Coroutine[Any, Any, object]]] = {
+    "checkpoint": lambda attempt: attempt.checkpoint(1),
+    "hold": lambda attempt: attempt.hold(connection=None),
+    "complete": lambda attempt: attempt.complete(connection=None),
+}
+
+
+def test_every_call_of_an_attempt_is_named_here() -> None:
+    twins = {name for name in dir(Attempt) if name.endswith("_sync")}
+
+    assert twins == {f"{name}_sync" for name in SAID}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_so_is_every_call_of_an_attempt(
+    app: App, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
     @app.task
     async def copy() -> None:
-        current_attempt().checkpoint(1)  # type: ignore[unused-coroutine]  # the trap
+        SAID[name](current_attempt())  # type: ignore[unused-coroutine]  # the trap
 
     copy.enqueue_sync()
     drain_sync(app)
 
     (record,) = dropped(caplog)
-    assert "attempt.checkpoint_sync(...) in synchronous code" in record.getMessage()
+    assert f"attempt.{name}_sync(...) in synchronous code" in record.getMessage()
 
 
 AWAITED: dict[str, Callable[[Coroutine[Any, Any, object]], Coroutine[Any, Any, Any]]]
@@ -194,6 +221,17 @@ async def test_a_task_shows_what_it_does(app: App) -> None:
 
     assert "note.enqueue" in repr(task)
     await task
+
+
+async def test_one_that_a_task_has_begun_is_true_to_whoever_looks_at_tasks(
+    app: App,
+) -> None:
+    call = app.tasks["note"].enqueue()
+    task = asyncio.create_task(call)
+    await asyncio.sleep(0)  # a step of it
+
+    assert bool(call)
+    assert await task == 1
 
 
 async def test_one_that_was_cancelled_before_it_began_was_not_dropped(

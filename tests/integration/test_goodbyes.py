@@ -137,15 +137,14 @@ async def test_b83_a_worker_whose_postgres_is_a_black_hole_ends_in_its_time(
     monkeypatch: pytest.MonkeyPatch,
     doing: str,
 ) -> None:
-    is_gone = False
     (folder / "shop.py").write_text(SHOP)
 
-    async with between(each_url, lambda said: b"" if is_gone else said) as proxied:
-        monkeypatch.setenv("ROWLOCK_DATABASE_URL", proxied)
+    async with between(each_url) as proxy:
+        monkeypatch.setenv("ROWLOCK_DATABASE_URL", proxy.url)
         worker = start("worker", "shop:app", "--shutdown-timeout", "2")
         await prints(worker, "worker.started")
         await busy(App(each_url), worker, doing)
-        is_gone = True
+        proxy.fall_silent()
         await goes_in_time(worker, doing)
 
 

@@ -26,7 +26,7 @@ def shop(folder: Path) -> Path:
     enqueue = ("enqueue", "-A", "shop:app")
     run(*enqueue, "die", "{}")
     run(*enqueue, "greet", '{"name": "Ada"}')
-    run(*enqueue, "greet", '{"name": "Bo"}', "--delay", 3600, "--key", "k")
+    run(*enqueue, "greet", '{"name": "Bo"}', "--delay", 3600, "--idempotency-key", "k")
     return folder
 
 

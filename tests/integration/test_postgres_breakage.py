@@ -14,7 +14,6 @@ import psycopg
 import pytest
 
 from rowlock import App, Filter, Status
-from rowlock._clock import SystemClock
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock.stores import connect
 from rowlock.stores.postgres import PostgresStore
@@ -24,6 +23,7 @@ from tests.endings import finished, known
 from tests.eventually import eventually
 from tests.integration import ledger
 from tests.journal import Journal
+from tests.off_clock import OffClock
 from tests.programs import chance
 from tests.workers import START_S, Workers
 
@@ -198,17 +198,6 @@ async def test_20000_due_jobs_in_300_queues_are_claimed_by_turns(
             job.status for job in await app._store.get([known(i) for i in ids])
         } == {Status.SUCCEEDED}
     print(f"{count / took:,.0f} jobs/s from 300 queues")  # noqa: T201 - measured
-
-
-class OffClock(SystemClock):
-    """The clock of a machine that nobody has set right."""
-
-    def __init__(self, off: timedelta) -> None:
-        self._off = off
-
-    def now(self) -> datetime:
-        """Read it."""
-        return super().now() + self._off
 
 
 async def test_a_machine_whose_clock_is_wrong_by_an_hour_makes_no_difference(

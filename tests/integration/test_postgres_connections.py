@@ -106,8 +106,9 @@ async def test_a_crowd_shares_a_bounded_number_of_connections(
     assert len(sessions(url)) <= LARGEST
 
 
+@pytest.mark.parametrize("what", ["finish", "settled"])
 async def test_a_worker_goes_before_those_who_wait_already(
-    store: PostgresStore, url: str
+    store: PostgresStore, url: str, what: str
 ) -> None:
     order: list[str] = []
 
@@ -119,16 +120,18 @@ async def test_a_worker_goes_before_those_who_wait_already(
         own.execute("LOCK TABLE rowlock.live IN EXCLUSIVE MODE")
         crowd = [
             asyncio.create_task(note("enqueue", store.enqueue([JOB])))
-            for _ in range(LARGEST + 20)
+            for _ in range(LARGEST + 200)
         ]
         # Real: the first ones have to have met the lock.
         await asyncio.sleep(0.2)
-        worker = asyncio.create_task(note("finish", store.finish([])))
+        call = store.finish([]) if what == "finish" else store.lent.settled([])
+        worker = asyncio.create_task(note("worker", call))
         await asyncio.sleep(0.1)  # real: it has to wait as well
         own.rollback()
     await asyncio.gather(*crowd, worker)
 
-    assert order.index("finish") < LARGEST + 5
+    # Whose statement is slow at its first time, beside those of nine others.
+    assert order.index("worker") < LARGEST + 100
 
 
 async def test_connections_that_ended_while_idle_are_noticed_before_use(
@@ -200,7 +203,12 @@ async def test_a_cancelled_call_goes_on_and_its_caller_does_not_wait(
         assert all(call.cancelled() for call in calls)
 
     assert len(await asyncio.gather(*(store.enqueue([JOB]) for _ in range(30)))) == 30
-    assert len((await store.list(Filter())).jobs) == 60
+
+    async def all_are_there() -> bool:
+        return len((await store.list(Filter())).jobs) == 60
+
+    # The last of those that were cancelled may end after all that were called later.
+    await eventually(all_are_there)
 
 
 async def test_a_close_does_not_wait_for_a_call_that_never_began(
@@ -253,7 +261,15 @@ async def test_each_loop_has_connections_of_its_own_which_end_with_it(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_leaves_its_parents_connections_alone(url: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.programs.forks", url],
+        # Python 3.12 warns of any fork beside threads, which this is about.
+        [
+            sys.executable,
+            "-W",
+            "ignore:This process",
+            "-m",
+            "tests.programs.forks",
+            url,
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

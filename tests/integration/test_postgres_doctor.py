@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -77,7 +78,9 @@ async def test_it_names_who_pins_the_horizon(
     assert f"Session {snapshot.info.backend_pid} (" in finding.what
     assert "reports, idle in transaction" in finding.what
     assert "its last query: SELECT count(*) FROM rowlock.jobs" in finding.what
-    assert "over 10,00" in finding.what
+    # Other tests on this server begin transactions too.
+    assert re.search(r"over 1\d,\d{3}", finding.what)
+    assert "jobs that it has locked" not in finding.what
     cure(own, finding)
     with pytest.raises(pg.AdminShutdown):
         snapshot.execute("SELECT")

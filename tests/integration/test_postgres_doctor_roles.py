@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -70,6 +71,41 @@ async def test_it_names_the_rights_that_a_worker_lacks(them: Cast) -> None:
     assert cures(finding) == [f"rowlock migrate --worker-role '{them.worker.name}'"]
     await PostgresStore.from_url(them.owner.url).migrate(worker_role=them.worker.name)
     assert (await only(them.worker.url, "rights")).severity == "ok"
+
+
+GRANTED = """
+SELECT proname FROM pg_proc, aclexplode(proacl)
+WHERE pronamespace = 'rowlock'::regnamespace
+    AND grantee = quote_ident(%(role)s)::regrole
+UNION ALL
+SELECT relname FROM pg_class, aclexplode(relacl)
+WHERE relnamespace = 'rowlock'::regnamespace AND relkind IN ('r', 'p', 'v')
+    AND NOT relispartition AND grantee = quote_ident(%(role)s)::regrole
+"""
+
+
+async def test_it_names_all_that_a_worker_was_granted_where_it_lacks_it(
+    them: Cast,
+) -> None:
+    worker = them.worker.name
+    with psycopg.connect(them.owner.url, autocommit=True) as owner:
+        granted, others = (
+            {name for (name,) in owner.execute(GRANTED, {"role": role.name})}
+            for role in (them.worker, them.producer)
+        )
+        for kind in ("TABLES", "FUNCTIONS"):
+            revoked = f'REVOKE ALL ON ALL {kind} IN SCHEMA rowlock FROM "{worker}"'
+            owner.execute(revoked.encode())
+        # Or the doctor can't tell of which version the schema is.
+        seen = f'GRANT SELECT ON rowlock.migrations TO "{worker}"'
+        owner.execute(seen.encode())
+
+    finding = await only(them.worker.url, "rights")
+
+    told = set(re.findall(r"\w+(?=[;,])", finding.what))
+    assert {"hold", "once_keys"} <= granted
+    # What producers call, no worker does.
+    assert granted - others - {"migrations"} <= told
 
 
 async def test_who_may_not_use_the_schema_is_told_who_can_let_him_in(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -16,8 +12,8 @@ import pytest
 
 from rowlock import Finding
 from rowlock.stores.postgres import PostgresStore
-from tests.cluster import keeper
-from tests.cluster.server import Cluster, _free_port
+from tests.cluster.server import Cluster
+from tests.cluster.standby import standby_of
 from tests.cluster_fixtures import OwnCluster
 from tests.eventually import eventually
 
@@ -162,41 +158,6 @@ async def test_it_says_that_no_autovacuum_worker_is_free(
     assert (await only(server.url, "autovacuum")).severity == "ok"
 
 
-@contextmanager
-def standby_of(server: Cluster, folder: Path) -> Iterator[Cluster]:
-    """Copy a server, and have the copy follow it, with its feedback by a slot."""
-    folder.mkdir(mode=0o711)
-    for name in ("data", "socket"):
-        (folder / name).mkdir(mode=0o700)
-        if os.getuid() == 0:
-            os.chown(folder / name, keeper.NOBODY, keeper.NOBODY)
-    copied = subprocess.run(
-        [
-            server.programs / "pg_basebackup",
-            *("--pgdata", folder / "data", "--dbname", server.url),
-            *("--write-recovery-conf", "--create-slot", "--slot", "copy"),
-            *("--checkpoint", "fast", "--no-sync"),
-        ],
-        check=False,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        **keeper.unprivileged(),
-    )
-    assert copied.returncode == 0, copied.stderr
-    settings = {
-        **server.settings,
-        "hot_standby_feedback": "on",
-        "wal_receiver_status_interval": "1",
-    }
-    standby = replace(server, directory=folder, port=_free_port(), settings=settings)
-    standby.start()
-    try:
-        yield standby
-    finally:
-        standby.stop("immediate")
-
-
 @pytest.fixture
 def standby(server: Cluster) -> Iterator[Cluster]:
     """A hot standby of the server."""
@@ -261,10 +222,10 @@ async def test_a_pooler_without_a_direct_url_is_named(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await examine(url, "pooler") == []
-    async with between(url, as_a_pooler) as through:
-        finding = await only(through, "pooler")
+    async with between(url, as_a_pooler) as proxy:
+        finding = await only(proxy.url, "pooler")
 
         assert finding.severity == "warning"
         assert cures(finding) == ["ROWLOCK_DIRECT_URL"]
         monkeypatch.setenv("ROWLOCK_DIRECT_URL", url)
-        assert await examine(through, "pooler") == []
+        assert await examine(proxy.url, "pooler") == []

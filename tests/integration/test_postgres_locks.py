@@ -317,3 +317,26 @@ async def test_b93_a_claim_changes_what_it_returns_and_no_more(
     assert sorted(claims) == sorted(job.id for job in running)
     assert {job.claims for job in running} == {1}
     await other.close()
+
+
+async def test_law_9_what_a_dead_worker_held_is_recovered_once_its_row_is_free(
+    store: PostgresStore, user: psycopg.Connection[Any], url: str
+) -> None:
+    """A supervisor may see a death sooner than the server does."""
+    (held,) = await claimed(store, 1)
+    hold(user, held.job_id)
+    app = App(url)
+
+    @app.task
+    def other() -> None: ...
+
+    async with app, app.worker() as worker:
+        recovering = asyncio.create_task(worker._recover("w"))
+        await asyncio.sleep(1)  # the lock is one of a real server
+        assert not recovering.done()
+        user.rollback()
+
+        assert await recovering == 1
+        found = await app.get(held.job_id)
+        assert (found.status, found.losses) == (Status.PENDING, 1)
+        assert await worker._recover("w") == 0

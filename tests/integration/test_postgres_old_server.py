@@ -21,8 +21,8 @@ async def test_a_server_that_is_too_old_is_told_with_what_to_do(
     def aged(said: bytes) -> bytes:
         return SAYS.sub(rb"\g<1>" + major, said)
 
-    async with between(fresh_database(), aged) as url:
-        for call in (App(url).open, App(url)._store.migrate):
+    async with between(fresh_database(), aged) as server:
+        for call in (App(server.url).open, App(server.url)._store.migrate):
             with pytest.raises(ConfigError) as refusal:
                 await call()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 
@@ -12,8 +13,16 @@ import pytest
 
 from rowlock import _outcome
 from rowlock._job import Claim
-from rowlock._store import Demand, Retention
-from rowlock.stores.postgres import PostgresStore, finish, operate, read, rows, upkeep
+from rowlock._store import Demand, Fate, Retention
+from rowlock.stores.postgres import (
+    PostgresStore,
+    completing,
+    finish,
+    operate,
+    read,
+    rows,
+    upkeep,
+)
 from rowlock.stores.postgres.bounds import BEGINNING
 from rowlock.stores.postgres.claim import Taker
 from rowlock.stores.postgres.enqueue import enqueue
@@ -27,7 +36,7 @@ from .postgres_given import job
 
 LEASE = timedelta(minutes=5)
 DELAY = timedelta(minutes=1)
-SECOND = timedelta(seconds=1)
+KEPT = timedelta(microseconds=1)
 FIELDS = '[{"path": ["n"], "value": 1}]'
 TASKS = frozenset({"mail", "report"})
 ERROR = {"type": "ValueError", "message": "no stock", "traceback": None}
@@ -55,6 +64,8 @@ OTHERS = {
         "copy_jobs",
         "copy_live",
         "copy_next",
+        "copy_once",
+        "copy_once_keys",
         "copy_pauses",
         "copy_tasks",
         "copying",
@@ -92,13 +103,16 @@ OTHERS = {
         "identity",
         "in_the_way",
         "listen",
+        "listening",
         "lock_migrations",
+        "forget_once",
         "forget_rules",
         "lock_pauses",
         "make_partition",
         "make_partitions",
         "mark_partition",
         "notify",
+        "once",
         "patience",
         "pause",
         "past_days",
@@ -110,7 +124,9 @@ OTHERS = {
         "replay_rules",
         "resume",
         "retiring",
+        "retiring_briefly",
         "schema_owner",
+        "served_by",
         "session",
         "take_turn",
         "tell_probed",
@@ -146,8 +162,8 @@ PROVED = OPERATIONS - set().union(*OTHERS.values())
 # partition, of the head of an index, of what is found to be somebody else's.
 READ_PER_KEY = 1
 READ_MORE = 20
-# An index of a million has four levels; the row's page, and two of what was changed.
-PAGES_PER_ROW = 7
+# An index of a million has four levels; the row's page, and five that a snapshot kept.
+PAGES_PER_ROW = 10
 PAGES_MORE = 40
 
 
@@ -256,12 +272,17 @@ def test_each_statement_is_proved_or_says_why_not() -> None:
 async def live(store: PostgresStore, session: Session, keys: int) -> None:
     """Let jobs live and end in all ways, `keys` at a time."""
     added = await enqueue(session, [job()] * keys)
-    keyed = [job(idempotency_key=f"{keys}-{n}") for n in range(keys)]
+    keyed = [
+        job(idempotency_key=f"{keys}-{n}", idempotency_for=KEPT if n % 2 else None)
+        for n in range(keys)
+    ]
     await enqueue(session, keyed)
     await enqueue(session, keyed)
+    await enqueue(session, [replace(each, on_conflict="replace") for each in keyed])
     held = [*await claim(store, session, keys), *await claim(store, session, keys)]
     await look_ahead(session)
     await tend(session, held[:keys])
+    await complete(store, session)
     await end(session, held[keys:])
     await recover(session, keys)
     await order(session, [job_id or 0 for job_id in added.answer])
@@ -309,10 +330,25 @@ async def tend(session: Session, held: Sequence[Claim]) -> None:
     assert not renewal.lost
     assert not await read.cancel_requested(session, keys)
     assert await finish.save(session, keys[0], state="{}", progress=None)
+    assert set(await completing.settled(session, keys)) == {Fate.RUNNING}
     for accepted in (True, False):
         finished = await finish.finish(session, [_outcome.succeeded(k) for k in keys])
         assert {each.accepted for each in finished.answer} == {accepted}
     await session.run("days", ids=rows.numbers([k.job_id for k in keys]))
+
+
+async def complete(store: PostgresStore, session: Session) -> None:
+    """Hold and complete a claim, as on a handler's own connection."""
+    await enqueue(session, [job(queue="apart")])
+    demand = Demand(total=1, tasks=TASKS, queues={"apart": 1})
+    taker = Taker(worker="w", lease=LEASE, alone=False)
+    claimer = store._database.claimer
+    (held,) = (await claimer.claim(session, demand, taker, lambda _: None)).claims
+    fence = {"id": str(held.key.job_id), "claim": str(held.key.claim)}
+    await session.run("hold", **fence)
+    found = await session.run("complete", **fence, result="1", meta="{}", progress=None)
+    assert found == [(fence["id"],)]
+    assert await completing.settled(session, [held.key]) == (Fate.SUCCEEDED,)
 
 
 async def end(session: Session, held: Sequence[Claim]) -> None:
@@ -344,7 +380,7 @@ async def order(session: Session, ids: Sequence[int]) -> None:
     )
     await operate.cancel(session, ids, by="test")
     await operate.replay(
-        session, ids, by="test", delay=DELAY, pace=SECOND, queue="default"
+        session, ids, by="test", delay=DELAY, pace=DELAY, queue="default"
     )
     await operate.cancel(session, ids[::2], by="test")
     await operate.delete(session, ids)

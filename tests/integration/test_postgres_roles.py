@@ -98,6 +98,7 @@ def test_a_producer_may_call_the_functions_and_nothing_else(migrated: Cast) -> N
         made = one(own, "SELECT rowlock.enqueue('mail', '{\"n\": 1}')")
         assert one(own, f"SELECT rowlock.cancel({made})") == "done"
         assert one(own, f"SELECT rowlock.replay({made})") == "done"
+        assert one(own, "SELECT rowlock.once('k')") is True
 
         refused(own, "SELECT FROM rowlock.jobs")
         refused(own, "SELECT rowlock.grant_worker('producer')")
@@ -108,6 +109,7 @@ def test_a_producer_may_call_the_functions_and_nothing_else(migrated: Cast) -> N
         "call enqueue",
         "call cancel",
         "call replay",
+        "call once",
     }
 
 
@@ -288,7 +290,7 @@ def test_what_acts_as_the_owner_has_a_search_path_of_its_own(migrated: Cast) -> 
         ).fetchall()
         acting = one(own, "SELECT count(*) FROM pg_proc WHERE prosecdef")
     assert astray == []
-    assert acting == 5
+    assert acting == 6
 
 
 def test_a_producers_search_path_leads_nobody_astray(migrated: Cast) -> None:

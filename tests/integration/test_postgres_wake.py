@@ -260,7 +260,6 @@ async def test_a_deferred_job_begins_when_it_is_due(url: str) -> None:
 async def test_b59_where_listening_fails_it_is_told_once_and_jobs_are_looked_for(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every few seconds; what a pooler swallows without an error comes with outages."""
     monkeypatch.setenv("ROWLOCK_DIRECT_URL", "postgresql://127.0.0.1:1/nowhere")
     app = App(url)
     monkeypatch.delenv("ROWLOCK_DIRECT_URL")

@@ -14,6 +14,7 @@ from rowlock._store import Demand, Pause
 from rowlock.stores.sqlite import SQLiteStore
 from rowlock.stores.sqlite import claim as claiming
 from rowlock.stores.sqlite.thread import PENDING
+from rowlock.stores.turns import Turns
 from rowlock.testing import FakeClock
 
 from .sqlite_given import claim, new_job, opened
@@ -44,7 +45,7 @@ async def steps_of_a_claim(store: SQLiteStore, **options: object) -> int:
                 connection,
                 now,
                 demand,
-                0,
+                Turns(),
                 worker="w1",
                 lease=60_000_000,
                 alone=False,
@@ -181,13 +182,13 @@ async def test_a_claim_between_reading_and_writing_meets_a_pause(
     await store.enqueue([new_job()])
     demand = Demand(total=10, tasks=frozenset({"task"}))
     assert await store._database.read(
-        lambda c, now: claiming.peek(c, now, demand, 0, worker="w") is PENDING
+        lambda c, now: claiming.peek(c, now, demand, worker="w") is PENDING
     )
     await store.pause(Pause(queue="default"))
 
     claimed = await store._database.write(
         lambda c, now: claiming.claim(
-            c, now, demand, 0, worker="w", lease=60_000_000, alone=False
+            c, now, demand, Turns(), worker="w", lease=60_000_000, alone=False
         )
     )
 

@@ -45,6 +45,25 @@ async def ids(store: SQLiteStore) -> list[int]:
     return [job.id for job in (await store.list(Filter())).jobs][::-1]
 
 
+async def test_a_transaction_that_has_read_what_is_old_is_told_to_begin_again(
+    path: Path, store: SQLiteStore
+) -> None:
+    await store.enqueue([new_job()])
+    with a_users(path, isolation_level=None) as own:
+        own.execute("BEGIN")
+        own.execute("SELECT count(*) FROM rowlock_jobs").fetchall()
+        await store.enqueue([new_job()])
+
+        with pytest.raises(StoreUnavailable, match=r"all of it again.*IMMEDIATE"):
+            store.lent.enqueue_sync([new_job()], own)
+        own.execute("ROLLBACK")
+        own.execute("BEGIN")
+        store.lent.enqueue_sync([new_job()], own)
+        own.execute("COMMIT")
+
+    assert len(await ids(store)) == 3
+
+
 async def test_law_2_jobs_come_and_go_with_the_callers_transaction(
     path: Path, store: SQLiteStore
 ) -> None:
@@ -328,7 +347,7 @@ async def test_what_is_no_connection_is_refused_with_what_would_do(
 ) -> None:
     name = type(connection).__name__
     with pytest.raises(
-        WrongConnection, match=rf"A {name} can't .* takes a sqlite3\.Connection"
+        WrongConnection, match=rf"An? {name} can't .* a sqlite3\.Connection"
     ):
         store.lent.enqueue_sync([new_job()], connection)
     with pytest.raises(WrongConnection, match=r"sqlite3\.Connection"):

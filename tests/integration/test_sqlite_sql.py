@@ -35,7 +35,7 @@ NEEDS = {
     for name, header in HEADERS.items()
     if "Needs" in header or "Steps through" in header
 }
-FIRST = "5848593d68e46b3ac5018a94199b9331f4c33c3f8aabe4af218c525bb05bfc30"
+FIRST = "fa2c8e318a0661cd8875b93039734963a4b431835acaf8c24539514b30eacc97"
 # Design §5, the relation that people query.
 COLUMNS = """
     id queue task payload status priority run_at expires_at claims attempts failures

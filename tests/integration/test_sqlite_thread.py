@@ -203,8 +203,14 @@ def test_law_15_a_commit_that_failed_says_whether_it_may_stand(
 
 
 def test_one_that_nobody_waits_for_any_more_is_not_begun(bench: Bench) -> None:
-    gate = threading.Event()
-    bench.thread.submit(Work(None, peek=lambda _c, _n: gate.wait(10)))
+    begun, gate = threading.Event(), threading.Event()
+
+    def hold(_c: object, _n: object) -> None:
+        begun.set()
+        gate.wait(10)
+
+    bench.thread.submit(Work(None, peek=hold))
+    assert begun.wait(10)  # or the others would be taken together with it
     given_up = bench.thread.submit(Work(add(1)))
     kept = bench.thread.submit(Work(add(2)))
 

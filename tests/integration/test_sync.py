@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rowlock import App, Filter, Status, StoreUnavailable, Task, UsageError
+from rowlock import (
+    App,
+    Attempt,
+    Filter,
+    KeyedTask,
+    Status,
+    StoreUnavailable,
+    Task,
+    UsageError,
+    Worker,
+)
+from rowlock.testing import FakeClock
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -56,13 +70,104 @@ TWINS: dict[str, Callable[[App], object]] = {
 }
 
 
+# Their caller blocks in its own driver anyhow (decision 4); an async connection is
+# refused with the name of what to await, as `tests/lent` proves.
+LENT = {"once_sync"}
+# Whose handler runs in a thread; see `test_attempt`.
+OF_ATTEMPTS = {"checkpoint_sync", "hold_sync", "complete_sync"}
+# A worker is a process, or runs beside a loop that is there.
+HAS_NO_TWIN = {("Worker", "run")}
+
+# All that a user awaits the methods of.
+KINDS = (App, Task, KeyedTask, Attempt, Worker)
+
+
+def awaited_methods() -> list[tuple[type, str]]:
+    """Every public method that is awaited, of every kind."""
+    return [
+        (kind, name)
+        for kind in KINDS
+        for name, method in inspect.getmembers(kind, callable)
+        if not name.startswith("_")
+        and inspect.iscoroutinefunction(inspect.unwrap(method))
+        and (kind.__name__, name) not in HAS_NO_TWIN
+    ]
+
+
 def test_every_twin_is_named_here() -> None:
-    twins = {
-        name for kind in (App, Task) for name in dir(kind) if name.endswith("_sync")
-    }
+    twins = {name for kind in KINDS for name in dir(kind) if name.endswith("_sync")}
     public = {name for name in twins if not name.startswith("_")}
 
-    assert public == {f"{name.partition('.')[2]}_sync" for name in TWINS}
+    refusing = {f"{name.partition('.')[2]}_sync" for name in TWINS}
+    assert public == refusing | LENT | OF_ATTEMPTS
+    assert public == {f"{name}_sync" for _, name in awaited_methods()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    awaited_methods(),
+    ids=lambda it: it if isinstance(it, str) else it.__name__,
+)
+def test_a_twin_takes_and_gives_what_is_awaited(kind: type, name: str) -> None:
+    method, twin = getattr(kind, name), getattr(kind, f"{name}_sync")
+
+    assert inspect.signature(twin) == inspect.signature(inspect.unwrap(method))
+    assert not inspect.iscoroutinefunction(twin)
+
+
+# Each is called through both doors, one after the other.
+CALLS: list[tuple[str, Mapping[str, Any]]] = [
+    ("open", {}),
+    ("get", {"job_id": 1}),
+    ("list", {}),
+    ("find", {"task": "note", "idempotency_key": "k"}),
+    ("why", {"job_id": 1}),
+    ("preview", {"verb": "cancel", "where": 1}),
+    ("move", {"where": 1, "priority": 5}),
+    ("pause", {"queue": "mail", "for_": 60, "by": "ada"}),
+    ("stats", {}),
+    ("resume", {"queue": "mail"}),
+    ("cancel", {"where": [1, 2]}),
+    ("wait", {"job_id": 1, "timeout": 1}),
+    ("replay", {"where": 2}),
+    ("delete", {"where": [1, 2, 9]}),
+    ("dead", {}),
+    ("list", {}),
+    ("doctor", {}),
+    ("close", {}),
+]
+
+
+def test_a_twin_answers_as_what_is_awaited() -> None:
+    def make() -> tuple[App, Task[..., None]]:
+        app = App("sqlite://", clock=FakeClock())
+
+        @app.task
+        def note(number: int = 0) -> None: ...
+
+        return app, note
+
+    async def through_the_one() -> list[object]:
+        app, note = make()
+        keyed = note.options(idempotency_key="k")
+        ids = [
+            await note.enqueue(number=1),
+            await keyed.enqueue(),
+            await keyed.enqueue(),
+        ]
+        ids += await app.enqueue_many([note.job(number=3), keyed.job()])
+        return [ids, *[await getattr(app, name)(**said) for name, said in CALLS]]
+
+    def through_the_other() -> list[object]:
+        app, note = make()
+        keyed = note.options(idempotency_key="k")
+        ids = [note.enqueue_sync(number=1), keyed.enqueue_sync(), keyed.enqueue_sync()]
+        ids += app.enqueue_many_sync([note.job(number=3), keyed.job()])
+        return [ids, *[getattr(app, f"{name}_sync")(**said) for name, said in CALLS]]
+
+    assert through_the_other() == asyncio.run(through_the_one())
+    verbs = {name for kind, name in awaited_methods() if kind is App}
+    assert verbs - {"enqueue_many", "once"} == {name for name, _ in CALLS}
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -216,6 +216,10 @@ async def only_a_key_makes_a_duplicate_possible(key: str | None) -> None:
     assert_type(await keyed.options(delay=60).enqueue("Ada"), int | None)
     assert_type(greet.options(idempotency_key=key).enqueue_sync("Ada"), int | None)
     assert_type(keyed.job("Ada"), NewJob)
+    kept = greet.options(
+        idempotency_key=key, idempotency_for=timedelta(days=30), on_conflict="raise"
+    )
+    assert_type(await kept.enqueue("Ada"), int | None)
     await keyed("Ada")
     assert_type([enqueued(each) for each in (total, keyed_names)], list[int | None])
 
@@ -224,6 +228,9 @@ async def only_a_key_makes_a_duplicate_possible(key: str | None) -> None:
     unkeyed: Task[..., int] = keyed_names  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     assert_type(unkeyed.enqueue_sync("Ada"), int)
     keyed.enqueue_sync(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    greet.options(on_conflict="raise")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    greet.options(idempotency_for=60)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    greet.options(idempotency_key="k", on_conflict="ignore")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     keyed.options(idempotency_key=1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
@@ -234,6 +241,8 @@ async def operators_get_values() -> None:
     assert_type(job.finished_at, datetime | None)
     assert_type(await app.list(Filter(task="greet")), Page)
     assert_type(await app.find(greet, "greet:Ada"), Job | None)
+    assert_type(await app.once("evt_7", connection=object()), bool)
+    assert_type(app.once_sync("evt_7", connection=object()), bool)
     assert_type(app.find_sync("greet", "greet:Ada"), Job | None)
     assert_type(await app.cancel(17), Answers)
     assert_type(app.replay_sync(Filter(task="greet")), Answers)
@@ -253,6 +262,7 @@ async def operators_get_values() -> None:
     assert_type(await app.dead(task=greet), Sequence[DeadGroup])
     assert_type(app.dead_sync(queue="mail"), Sequence[DeadGroup])
 
+    await app.once("evt_7")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await app.find(greet)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await app.move(17, "mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await app.pause("mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -282,6 +292,11 @@ async def a_handler_asks_and_tells() -> None:
     await attempt.checkpoint({"page": page, "seen": [1, 2]})
     attempt.checkpoint_sync(["a"])
     attempt.progress(0.5, "half of it")
+    await attempt.hold(connection=object())
+    attempt.hold_sync(connection=object())
+    await attempt.complete(connection=object())
+    await attempt.complete({"page": page}, connection=object())
+    attempt.complete_sync([page], connection=object())
     attempt.spawn(greet.job("Ada"), *(greet.job(name) for name in ("Bo", "Cy")))
     await attempt.cancelled
     attempt.cancelled.raise_if_set()
@@ -289,6 +304,8 @@ async def a_handler_asks_and_tells() -> None:
         return
 
     attempt.checkpoint({})  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    attempt.hold(connection=object())  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    attempt.complete_sync()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     attempt.progress("half")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     attempt.spawn()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     attempt.spawn(greet.enqueue("Ada"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

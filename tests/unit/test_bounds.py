@@ -279,19 +279,19 @@ def test_a_doubt_during_a_full_look_leaves_it_without_effect(bounds: Bounds) -> 
 def test_a_full_look_is_allowed_after_twenty_times_its_cost(
     bounds: Bounds, cost: float, gap: float
 ) -> None:
-    assert bounds.gap_left(TASKS, 1000.0) == 0
+    assert bounds.gap_left(TASKS, None, 1000.0) == 0
 
-    bounds.looked_fully(TASKS, monotonic=1000.0, cost=cost)
+    bounds.looked_fully(TASKS, None, monotonic=1000.0, cost=cost)
 
-    assert bounds.gap_left(TASKS, 1000.0) == pytest.approx(gap)
-    assert bounds.gap_left(TASKS, 1000.0 + gap / 2) == pytest.approx(gap / 2)
-    assert bounds.gap_left(TASKS, 1000.0 + gap) == 0
+    assert bounds.gap_left(TASKS, None, 1000.0) == pytest.approx(gap)
+    assert bounds.gap_left(TASKS, None, 1000.0 + gap / 2) == pytest.approx(gap / 2)
+    assert bounds.gap_left(TASKS, None, 1000.0 + gap) == 0
 
 
 def test_where_every_look_finds_enough_a_full_one_follows_all_the_same(
     bounds: Bounds,
 ) -> None:
-    bounds.looked_fully(TASKS, monotonic=1000.0, cost=0.01)
+    bounds.looked_fully(TASKS, None, monotonic=1000.0, cost=0.01)
 
     assert bounds.plan(TASKS, None, 1000.0 + SAFETY_INTERVAL / 2) is not None
     assert bounds.plan(TASKS, None, 1000.0 + SAFETY_INTERVAL) is None
@@ -321,9 +321,23 @@ def test_when_the_next_job_is_due_is_unknown_until_it_is_asked(bounds: Bounds) -
 def test_of_a_line_that_was_not_asked_about_nothing_is_known(bounds: Bounds) -> None:
     plan = planned(bounds)
 
-    bounds.planned(TASKS, plan, {BILL: NOW + SECOND}, asked=[BILL])
+    bounds.planned(TASKS, plan.within({"mail": 0, "bill": 1}), {BILL: NOW + SECOND})
 
     assert bounds.next_due(TASKS, plan, NOW) == (False, None)
+
+
+def test_a_queue_without_room_is_left_out_and_stays_as_it_was(bounds: Bounds) -> None:
+    limits = {"mail": 0, "bill": 1}
+    plan = full_look(bounds, MAIL, BILL, queues=["mail", "bill"])
+    assert plan.within({"mail": 1, "bill": 1}) is plan.within(None) is plan
+
+    assert look(bounds, plan.within(limits), exhausted=[BILL])
+
+    again = planned(bounds)
+    assert dict(again.lines) == {MAIL: BEGINNING, BILL: YOUNGEST}
+    assert again.busy == {"mail"}
+    assert again.within(limits).lines.keys() == {BILL}
+    assert not again.within(limits).busy
 
 
 def test_when_the_time_has_come_it_is_asked_again(bounds: Bounds) -> None:
@@ -360,3 +374,17 @@ def test_a_deferred_job_heard_of_while_it_was_asked_is_not_lost(bounds: Bounds) 
     bounds.planned(TASKS, plan, {MAIL: NOW + 50 * SECOND})
 
     assert bounds.next_due(TASKS, plan, NOW) == (True, NOW + 7 * SECOND)
+
+
+def test_a_full_look_at_some_queues_puts_off_none_at_others(bounds: Bounds) -> None:
+    """Two workers of one process have the same tasks, and each its own queues."""
+    full_look(bounds, MAIL, queues=["mail"])
+    full_look(bounds, BILL, queues=["bill"])
+    bounds.looked_fully(TASKS, ["mail"], monotonic=1000.0, cost=0.01)
+    bounds.looked_fully(TASKS, ["bill"], monotonic=1000.0, cost=0.01)
+    for now in (1020.0, 1040.0):
+        bounds.looked_fully(TASKS, ["bill"], monotonic=now, cost=0.01)
+
+    assert bounds.plan(TASKS, ["bill"], 1041.0) is not None
+    assert bounds.plan(TASKS, ["mail"], 1041.0) is None
+    assert bounds.gap_left(TASKS, ["mail"], 1041.0) == 0

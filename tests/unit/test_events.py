@@ -11,7 +11,7 @@ import pytest
 
 from rowlock import events
 from rowlock._log import log
-from rowlock.events import AttemptFailed, Event
+from rowlock.events import AttemptFailed, AttemptRaisedLate, Event
 
 SRC = Path(events.__file__).parent
 
@@ -39,6 +39,39 @@ def test_a_text_from_outside_stays_on_its_line(
     message = caplog.records[0].getMessage()
     assert message.isprintable()
     assert f" error={error!r} " in f"{message} "
+
+
+def test_what_was_raised_too_late_is_logged_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    trace = (
+        "Traceback (most recent call last):\n  File ...\nOSError: a\n\x1b[31m forged"
+    )
+    event = AttemptRaisedLate(
+        job_id=1,
+        task="greet",
+        queue="default",
+        attempt=2,
+        error_type="OSError",
+        error="OSError: a",
+        traceback=trace,
+    )
+    with caplog.at_level(logging.WARNING, logger="rowlock.worker"):
+        log(event)
+
+    (record,) = caplog.records
+    line, *lines = logging.Formatter().format(record).splitlines()
+    assert line == (
+        "attempt.raised_late job_id=1 task=greet queue=default attempt=2"
+        " error_type=OSError error='OSError: a'"
+    )
+    assert lines == [
+        "  Traceback (most recent call last):",
+        "    File ...",
+        "  OSError: a",
+        "  \\x1b[31m forged",
+    ]
+    assert "traceback" not in record.__dict__["rowlock"]
 
 
 def test_an_instant_is_written_as_everywhere_else(

@@ -67,6 +67,7 @@ LASTING = {
 }
 OURS: dict[type[psycopg.Error], type[StoreError]] = {
     pg.LockNotAvailable: Locked,
+    pg.DeadlockDetected: Locked,
     pg.InsufficientPrivilege: Forbidden,
     pg.UniqueViolation: Taken,
     pg.CheckViolation: NoPartition,

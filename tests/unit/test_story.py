@@ -10,6 +10,7 @@ import click
 import pytest
 
 from rowlock import Job, Status
+from rowlock._answers import Why
 from rowlock._job import JSON
 from rowlock.cli.story import quiet_attempts, standing, tell
 
@@ -177,3 +178,16 @@ def test_of_attempts_before_the_first_entry_that_is_kept_nothing_is_told() -> No
     ]
     acts = ({"event": "move", "by": "ada"},) * 10
     assert quiet_attempts(replace(TRIED, attempts=24, errors=acts)) == []
+
+
+def test_a_job_whose_lease_is_over_is_told_with_what_is_to_become_of_it() -> None:
+    job = replace(RUNNING, leased_until=NOW - timedelta(seconds=4))
+    sentence = "Job 17 runs for 5 s, and a transaction has its row."
+    why = Why(job_id=17, status=job.status, reason="held", sentence=sentence)
+
+    told = list(tell(job, NOW, why=why))
+    changed = replace(ENDED, status=Status.SUCCEEDED)
+
+    assert told[1:3] == ["  attempt 2 runs for 5 s", f"  {sentence}"]
+    assert not any("may be lost" in line for line in told)
+    assert f"  {sentence}" not in list(tell(changed, NOW, why=why))

@@ -52,6 +52,16 @@ def log_much() -> None:
     logging.getLogger("shop").warning("with more", extra=extra)
 
 
+@app.task(executor="process", max_attempts=1)
+def complete() -> None:
+    current_attempt().complete_sync(connection=object())
+
+
+@app.task(executor="process", max_attempts=1)
+async def hold() -> None:
+    await current_attempt().hold(connection=object())
+
+
 @app.task(executor="process")
 def pid() -> int:
     return os.getpid()

@@ -125,9 +125,11 @@ async def test_a_checkpoint_of_a_lost_claim_says_so_and_saves_nothing(
         go_on.set()
         job = await ended(app, job_id)
 
-    assert [str(error) for error in raised] == [
+    told = (
         f"Claim 1 of job {job_id} is lost: another worker may have the job."
-    ] * 2
+        " Stop here, and roll back."
+    )
+    assert [str(error) for error in raised] == [told] * 2
     assert job.state == 1
 
 

@@ -33,7 +33,7 @@ async def test_a_worker_tells_of_its_start_and_of_its_end(
     @app.task
     async def greet() -> None: ...
 
-    worker = app.worker(concurrency=2, queues=["q"], lease=60)
+    worker = app.worker(concurrency=2, queues={"q": 1}, weights={"q": 3}, lease=60)
     async with worker:
         pass
 
@@ -51,6 +51,8 @@ async def test_a_worker_tells_of_its_start_and_of_its_end(
             store=app.url,
             tasks=("greet",),
             queues=("q",),
+            limits={"q": 1},
+            weights={"q": 3},
             concurrency=2,
             lease_s=60.0,
             timeout_s=900.0,

@@ -150,11 +150,11 @@ async def test_b80_polls_that_find_nothing_leave_nothing(app: App, scale: int) -
     hasty: list[Hasty] = []
     wakeups = app._store.wakeups
 
-    def make() -> Hasty:
-        hasty.append(Hasty(wakeups()))
+    def make(poll_interval: timedelta) -> Hasty:
+        hasty.append(Hasty(wakeups(poll_interval)))
         return hasty[-1]
 
-    app._store.wakeups = make  # type: ignore[method-assign]  # the case's 1 ms
+    app._store.wakeups = make  # type: ignore[method-assign,assignment]  # the case's 1 ms
     descriptors = Path("/proc/self/fd")
 
     def kept() -> tuple[int, int, int]:

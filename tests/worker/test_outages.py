@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING
 
-from rowlock import App, Status
+import pytest
+
+from rowlock import App, NewJob, Status, StoreUnavailable
 from rowlock.events import (
     AttemptStarted,
     ClaimRecovered,
+    Ending,
     Event,
     OutcomeDropped,
     StoreAway,
@@ -18,6 +24,10 @@ from rowlock.events import (
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually
+
+if TYPE_CHECKING:
+    from rowlock._job import Outcome
+    from rowlock._store import Settled
 
 Hold = Callable[[], AbstractContextManager[None]]
 
@@ -166,3 +176,55 @@ def outages(told: list[Event]) -> list[str]:
 def kinds(told: list[Event], kind: type[Event]) -> int:
     """Count the events of one kind."""
     return sum(isinstance(event, kind) for event in told)
+
+
+@pytest.mark.parametrize("asleep", ["before its first try", "in a try", "between two"])
+async def test_an_outcome_whose_lease_was_slept_over_is_tried_again(
+    app: App, told: list[Event], monkeypatch: pytest.MonkeyPatch, asleep: str
+) -> None:
+    """The machine has slept: the first write that follows may still fail."""
+    finish, tries = app._store.finish, list[int]()
+    sleep = partial(time.sleep, 1.2)  # longer than the lease; it stops all that runs
+
+    async def refuse(outcomes: Sequence[Outcome]) -> Sequence[Settled]:
+        tries.append(len(outcomes))
+        if asleep == "in a try" and len(tries) == 1:
+            sleep()
+        if asleep == "between two" and len(tries) == 1:
+            asyncio.get_running_loop().call_soon(sleep)
+        if len(tries) <= 1 + (asleep == "between two"):
+            raise StoreUnavailable
+        return await finish(outcomes)
+
+    monkeypatch.setattr(app._store, "finish", refuse)
+
+    @app.task
+    async def greet() -> None: ...
+
+    def follow(_: Ending) -> Sequence[NewJob]:
+        if asleep == "before its first try":
+            sleep()
+        return ()
+
+    app.follow(follow)
+    async with app.worker(lease=1):
+        job = await ended(app, await greet.enqueue())
+
+    assert len(tries) == 2 + (asleep == "between two")
+    assert (job.status, job.attempts, job.losses) == (Status.SUCCEEDED, 1, 0)
+    assert not [event for event in told if isinstance(event, OutcomeDropped)]
+
+
+async def test_a_worker_that_is_stopped_in_an_outage_does_not_tell_of_its_end(
+    app: App, told: list[Event], hold_writes: Hold
+) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    async with app.worker(lease=1, shutdown_timeout=2) as worker:
+        await ended(app, await greet.enqueue())
+        with hold_writes():
+            await eventually(lambda: outages(told) != [])
+            worker.stop()
+            await asyncio.sleep(1)  # for whatever might pass for an answer
+            assert outages(told) == ["store.unavailable"]

@@ -13,12 +13,16 @@ import pytest
 from rowlock import (
     App,
     Backoff,
+    Filter,
     Retry,
+    RowlockError,
     Snooze,
     Status,
+    StoreUnavailable,
     Unrecoverable,
     current_attempt,
 )
+from rowlock.stores.postgres.errors import Forbidden, Locked
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, rested
 
@@ -117,6 +121,36 @@ async def test_a_failure_says_type_message_and_where(app: App) -> None:
     assert error["attempt"] == 1
     assert "raise LookupError(msg)" in str(error["traceback"])
     assert "_worker" not in str(error["traceback"])
+
+
+class OutOfStock(RowlockError):
+    """A user's own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (Locked("it is locked"), "StoreUnavailable"),
+        (Forbidden("not yours"), "StoreError"),
+        (StoreUnavailable("gone"), "StoreUnavailable"),
+        (OutOfStock("no lamp"), "tests.worker.test_outcomes.OutOfStock"),
+    ],
+)
+async def test_an_error_of_ours_has_the_name_that_users_catch(
+    app: App, error: Exception, name: str
+) -> None:
+    @app.task(max_attempts=1)
+    async def fail() -> None:
+        raise error
+
+    async with app.worker():
+        job_id = await fail.enqueue()
+        job = await ended(app, job_id)
+
+    assert job.errors[0]["type"] == name
+    assert job.last_error == f"{name}: {error}"
+    found = await app.list(Filter(error_type=name))
+    assert [each.id for each in found.jobs] == [job_id]
 
 
 async def test_retry_sets_its_own_delay_and_counts_as_a_failure(

@@ -134,6 +134,17 @@ async def test_a_stopped_child_is_killed_at_its_timeout(
     assert is_gone(pid)
 
 
+@pytest.mark.parametrize("task", [apart.complete, apart.hold])
+async def test_what_joins_a_transaction_says_that_a_child_has_none(
+    app: App, task: Task[..., None]
+) -> None:
+    async with app.worker():
+        job = await ended(app, await task.enqueue())
+
+    assert job.last_error is not None
+    assert f"{task.name}() doesn't work in a child process" in job.last_error
+
+
 @pytest.mark.parametrize("task", [apart.tell_and_sleep, apart.async_tell_and_sleep])
 async def test_a_cancel_ends_a_handler_where_it_is(
     app: App,

@@ -12,6 +12,7 @@ from datetime import timedelta
 import pytest
 
 from rowlock import App, Status, StoreUnavailable, _outcome, current_attempt
+from rowlock._worker.buffer import Buffer
 from rowlock._worker.renew import Renew
 from rowlock._worker.runs import Runs
 from rowlock._worker.watch import Watch
@@ -135,9 +136,12 @@ async def test_a_renewal_that_nobody_waits_for_any_more_ends_no_thread(
     app: App, hold_writes: Hold
 ) -> None:
     watch = Watch()
+    settings = app.worker(lease=1)._settings
+    runs = Runs(on_room=lambda _: None, on_stuck=lambda: None, max_stuck=1)
     renew = Renew(
-        app.worker(lease=1)._settings,
-        Runs(on_room=lambda: None, on_stuck=lambda: None, max_stuck=1),
+        settings,
+        runs,
+        Buffer(settings, runs, blocked_s=lambda: 0),
         watch,
         on_renewal=lambda _: None,
         on_error=lambda _: None,

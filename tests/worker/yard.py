@@ -70,6 +70,12 @@ class Yard:
             lambda: self.started == [*gates], what=f"{self.started} were {gates}"
         )
 
+    async def has_started_in_any_order(self, *gates: str) -> None:
+        await eventually(
+            lambda: sorted(self.started) == sorted(gates),
+            what=f"{self.started} were {gates}, in any order",
+        )
+
     async def nothing_starts(self) -> None:
         before = list(self.started)
         await asyncio.sleep(0.15)  # what would happen now, mustn't

@@ -3,127 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from rowlock._events import Event, JobEvent
+from rowlock._events.attempts import AttemptEvent
 from rowlock._job import Status
 
 # A field that the log leaves out, since another line of the same moment has it.
 _UNLOGGED = {"logged": False}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEvent(JobEvent):
-    """Something happened to one attempt."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStarted(AttemptEvent):
-    """A handler starts; `waited_s` is since the job was due."""
-
-    name = "attempt.started"
-    level = logging.DEBUG
-
-    waited_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptSucceeded(AttemptEvent):
-    """A handler returned and its outcome is written."""
-
-    name = "attempt.succeeded"
-
-    ran_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptFailed(AttemptEvent):
-    """
-    A handler raised or timed out; `retry_at` is None for a dead letter.
-
-    `error` is its type and message on one line, of at most 2 KiB.
-    """
-
-    name = "attempt.failed"
-    level = logging.WARNING
-
-    ran_s: float
-    failures: int
-    error_type: str
-    error: str
-    retry_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptSnoozed(AttemptEvent):
-    """A handler asked for later."""
-
-    name = "attempt.snoozed"
-
-    run_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptReleased(AttemptEvent):
-    """A claim was given back, without a failure."""
-
-    name = "attempt.released"
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStuck(AttemptEvent):
-    """A handler can't be stopped: it runs on, and nobody records its end."""
-
-    name = "attempt.stuck"
-    level = logging.ERROR
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptAbandoned(AttemptEvent):
-    """
-    A worker ended while this handler ran: its claim is left to its lease.
-
-    It is no loss where the task allows more than one attempt. `reason` is what the
-    handler was told, or `keep` where its task asked that it isn't (`on_shutdown`).
-    """
-
-    name = "attempt.abandoned"
-    level = logging.WARNING
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultDropped(AttemptEvent):
-    """
-    A handler's result can't be stored: the job succeeded, its `result` is null.
-
-    The job's `meta.result_error` says why; not this, as it may name keys of the result.
-    """
-
-    name = "result.dropped"
-    level = logging.WARNING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalSwallowed(AttemptEvent):
-    """
-    A handler made a `Retry`, `Snooze` or `Unrecoverable`, and ended otherwise.
-
-    An `except Exception` around the `raise` has swallowed it, or it was never raised.
-    """
-
-    name = "signal.swallowed"
-    level = logging.WARNING
-
-    signal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,18 +80,20 @@ class ClaimRefused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeDropped(Event):
+class OutcomeDropped(AttemptEvent):
     """
     An outcome couldn't be written; the job is recovered, and runs again.
 
     It was tried until its lease ended, or at a shutdown until its worker had to.
+    `reason` says why. Where a transaction of its handler's has the job, and commits
+    after all, the job has succeeded.
     """
 
     name = "outcome.dropped"
     level = logging.ERROR
 
-    job_id: int
     claim: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,13 +105,20 @@ class WorkerEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStarted(WorkerEvent):
-    """A worker claims from now on."""
+    """
+    A worker claims from now on.
+
+    `limits` are those of its queues, beside `concurrency`; `weights` those that aren't
+    1.
+    """
 
     name = "worker.started"
 
     store: str
     tasks: tuple[str, ...]
     queues: tuple[str, ...] | None
+    limits: Mapping[str, int]
+    weights: Mapping[str, int]
     concurrency: int
     lease_s: float
     timeout_s: float

@@ -29,6 +29,7 @@ from typing import Any
 
 from rowlock import _attempt
 from rowlock._job import ClaimKey, Outcome
+from rowlock._joining import Elsewhere
 from rowlock._task import Task
 from rowlock._worker import execute
 from rowlock._worker.forks import check_home, home
@@ -88,7 +89,7 @@ def die_with_parent() -> None:
     fcntl.fcntl(pipe, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
-class Child:
+class Child(Elsewhere):
     """The inside of a child process, and the `Desk` of its attempts."""
 
     def __init__(self, connection: Connection, setup: Setup) -> None:

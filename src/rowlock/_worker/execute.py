@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rowlock import _attempt, _outcome
 from rowlock._codec import encode_json
 from rowlock._durations import LONGEST, to_delay
-from rowlock._errors import PayloadError, UsageError
+from rowlock._errors import PayloadError, RowlockError, UsageError
 from rowlock._events import logger
-from rowlock._job import JSON, Claim, Outcome
+from rowlock._job import JSON, Claim, ClaimKey, NewJob, Outcome
 from rowlock._payload import storable
 from rowlock._retry import DEFAULT_BACKOFF, Backoff, BackoffRule, after_failure
 from rowlock._signals import Retry, Snooze, Unrecoverable
@@ -58,14 +58,24 @@ def returned(run: Run, result: object, *, max_payload: int) -> Outcome:
     if run.reason == "cancel":
         return _outcome.cancelled(run.key)
     jobs = _attempt.spawned(run.attempt)
-    if result is None:
-        return _outcome.succeeded(run.key, spawned=jobs)
     try:
-        stored = encode_json(result, limit=max_payload)
+        return succeeded(run.key, result, jobs, max_payload=max_payload)
     except BaseException as error:  # noqa: BLE001 - a result's own code may raise it
         meta = {"result_error": _message_of(error)}
         return _outcome.succeeded(run.key, meta=meta, spawned=jobs)
-    return _outcome.succeeded(run.key, stored, spawned=jobs)
+
+
+def succeeded(
+    key: ClaimKey, result: object, jobs: tuple[NewJob, ...], *, max_payload: int
+) -> Outcome:
+    """
+    Make the outcome of a success.
+
+    Raises:
+        PayloadError: the result can't be stored.
+    """
+    stored = None if result is None else encode_json(result, limit=max_payload)
+    return _outcome.succeeded(key, stored, spawned=jobs)
 
 
 def _unbegun(result: object) -> TypeError:
@@ -227,11 +237,18 @@ def describe(error: BaseException) -> Mapping[str, JSON]:
 
 
 def _named(error: BaseException) -> dict[str, JSON]:
-    kind = type(error)
+    kind = _public(type(error))
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "rowlock"):
         name = f"{kind.__module__}.{name}"
     return {"type": storable(name)[:LONGEST_MESSAGE], "message": _message_of(error)}
+
+
+def _public(kind: type[BaseException]) -> type[BaseException]:
+    """Give the class by which users know it: what a store tells apart is its own."""
+    if issubclass(kind, RowlockError) and kind.__module__.startswith("rowlock."):
+        return next(base for base in kind.__mro__ if base.__module__ == "rowlock")
+    return kind
 
 
 def _message_of(error: BaseException) -> str:

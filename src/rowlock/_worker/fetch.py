@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import time
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowlock import _outcome
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events.worker import WorkerGivesWay
 from rowlock._store import Demand
+from rowlock._worker.room import Room
 from rowlock._worker.suspects import Suspects
 
 if TYPE_CHECKING:
@@ -28,11 +30,10 @@ if TYPE_CHECKING:
 
     from rowlock._job import Claim, ClaimKey
     from rowlock._store import Claimed, Wakeups
+    from rowlock._worker.buffer import Buffer
     from rowlock._worker.outage import Outage
     from rowlock._worker.runs import Runs
     from rowlock._worker.settings import Settings
-
-LARGEST_CLAIM = 500
 
 # A claim, or the look whether a store is back, may take its time; this long it mustn't.
 LONGEST_TURN_S = 60.0
@@ -50,6 +51,7 @@ class Fetch:
         settings: Settings,
         runs: Runs,
         outage: Outage,
+        buffer: Buffer,
         *,
         start: Callable[[Claim], None],
         renew: Callable[[], Awaitable[None]],
@@ -60,20 +62,26 @@ class Fetch:
         self._store = settings.store
         self._runs = runs
         self._outage = outage
+        self._buffer = buffer
+        self._room = Room(settings, runs, buffer)
+        self._is_starting = False
         self._start = start
         self._renew = renew
         self._flush = flush
         self._show = show
         self._tasks = frozenset(settings.tasks)
-        # When the last claims that it was told of were made, by the store's clock.
-        self._told_of_at: datetime | None = None
         self._suspects = Suspects(settings.safety_interval)
-        self._clock = settings.clock
         self._suspect: ClaimKey | None = None
-        self._room = asyncio.Event()
+        # Whether other workers woke in the same moment, as they do for news.
+        self._is_stirred = True
+        self._has_room = asyncio.Event()
+        # Queues that may have had more for the last claim than their limits allowed.
+        self._bounded: frozenset[str] = frozenset()
+        # Whether one of them has more room than the claim under way has asked for.
+        self._is_worth_another = False
         self._stopping = False
         self._sleeper: asyncio.Task[object] | None = None
-        self._until_empty: asyncio.Timeout | None = None
+        self._waiting: asyncio.Timeout | None = None
         self._turns_by = math.inf
         self.gives_way = False
         """Whether it claims nothing, for a suspect that waits too long."""
@@ -84,12 +92,17 @@ class Fetch:
         """For how long its next turn is overdue, in seconds; any thread may ask."""
         return max(time.monotonic() - self._turns_by, 0.0)
 
-    def on_room(self) -> None:
-        """Hear that a handler has ended."""
-        self._room.set()
-        if not self._runs.live and self._until_empty is not None:
-            self._until_empty.reschedule(0)
-            self._until_empty = None
+    def on_room(self, queue: str) -> None:
+        """Hear that a handler of a queue has ended."""
+        self._room.ended()
+        self._start_next()
+        if self._room.left() > 0:
+            self._has_room.set()
+        if queue in self._bounded:
+            self._is_worth_another = True
+            self._look_now()
+        elif self._suspects.is_waiting and self._room.is_idle:
+            self._look_now()
 
     def stop(self) -> None:
         """Claim no more; `loop` returns when a claim under way has been given back."""
@@ -98,52 +111,74 @@ class Fetch:
             self._sleeper.cancel()
 
     async def loop(self) -> None:
-        """Claim until stopped."""
-        with closing(self._store.wakeups()) as wakeups:
+        """Claim until stopped; what wasn't started by then goes back."""
+        with closing(self._store.wakeups(self._settings.poll_interval)) as wakeups:
             while not self._stopping:
                 self._turns_by = time.monotonic() + LONGEST_TURN_S
-                self._room.clear()
-                room = min(self._settings.concurrency - self._runs.held, LARGEST_CLAIM)
-                if room <= 0 or self._runs_suspect():
+                self._has_room.clear()
+                self._is_worth_another = False
+                if (room := self._room.left()) <= 0 or self._runs_suspect():
                     self._suspects.had_no_room()
                     self._turns_by = math.inf
-                    await self._sleep(self._room.wait)
+                    await self._sleep(self._has_room.wait)
                 # Not the claims themselves: while it sleeps they would be kept alive.
                 elif (pause := await self._fill(room)) is not None:
                     self._turns_by += pause.total_seconds()
                     await self._sleep(partial(self._wait, wakeups, pause))
         self._turns_by = math.inf
+        self._buffer.give_up()
+        await self._give_back()
+
+    def _start_next(self) -> None:
+        """Start what waits, as long as there is a place."""
+        # One that can't be started ends at once, which is heard of here.
+        if self._is_starting or self._stopping:
+            return
+        self._is_starting = True
+        try:
+            while self._room.has_place and (claim := self._buffer.take()) is not None:
+                self._start(claim)
+        finally:
+            self._is_starting = False
 
     async def _fill(self, room: int) -> timedelta | None:
         """Claim and start; tell how long to sleep, None to look again at once."""
         suspects = self._suspects
-        has_tried = suspects.is_waiting and not self._runs.live
+        has_tried = suspects.is_waiting and self._room.is_idle
         if has_tried and await self._take_suspect():
             return None
         # One that gives way still looks: somebody else may have taken it.
-        gives_way = suspects.gives_way(self._clock.monotonic())
-        claimed = await self._claim(self._demand(0 if gives_way else room))
+        gives_way = suspects.gives_way(self._settings.clock.monotonic())
+        demand = self._demand(0 if gives_way else room)
+        self._bounded = self._room.bounded(max(demand.total, 1))
+        claimed = await self._claim(demand)
         if claimed is None:
             return None
-        now = self._clock.monotonic()
+        self._bounded &= _exhausted(demand, claimed)
+        now = self._settings.clock.monotonic()
         suspects.told(claimed, now)
-        await self._begin(claimed)
-        waits_for = self._runs.live if suspects.gives_way(now) else 0
-        await self._tell_giving_way(waits_for, claimed.chosen_since)
+        self._begin(claimed)
+        held = self._runs.live + len(self._buffer)
+        await self._tell_giving_way(
+            held if suspects.gives_way(now) else 0, claimed.chosen_since
+        )
         if (
             self._stopping
             or len(claimed.claims) == room
+            or self._is_worth_another
             or gives_way != suspects.gives_way(now)
             # Once: it may be locked, or somebody else's in this moment.
-            or (suspects.is_waiting and not self._runs.live and not has_tried)
+            or (suspects.is_waiting and self._room.is_idle and not has_tried)
         ):
             return None
-        waits = [self._settings.safety_interval]
-        if gives_way:
-            return waits[0]
+        return self._full_look_in() if gives_way else self._next_look_in(claimed, now)
+
+    def _next_look_in(self, claimed: Claimed, now: float) -> timedelta:
+        """Tell when to look again, by what a claim has told."""
+        waits = [self._full_look_in()]
         if claimed.next_due is not None:
             waits.append(max(claimed.next_due - claimed.now, timedelta(0)))
-        if (overdue_in := suspects.overdue_in(now)) < math.inf:
+        if (overdue_in := self._suspects.overdue_in(now)) < math.inf:
             waits.append(timedelta(seconds=overdue_in))
         return min(waits)
 
@@ -157,19 +192,16 @@ class Fetch:
         if claimed is None or not claimed.claims:
             return False
         self._suspect = claimed.claims[0].key
-        await self._begin(claimed)
+        self._begin(claimed)
         await self._tell_giving_way(0)
         return True
 
-    async def _begin(self, claimed: Claimed) -> None:
-        """Start what was claimed; give it back where the worker is stopping."""
-        if claimed.claims:
-            self._told_of_at = claimed.now
+    def _begin(self, claimed: Claimed) -> None:
+        """Start what was claimed; where the worker is stopping, it will go back."""
+        self._buffer.add(claimed)
         if self._stopping:
-            await self._give_back([claim.key for claim in claimed.claims])
             return
-        for claim in claimed.claims:
-            self._start(claim)
+        self._start_next()
 
     async def _tell_giving_way(
         self, running: int, since: datetime | None = None
@@ -193,26 +225,34 @@ class Fetch:
         run = None if self._suspect is None else self._runs.get(self._suspect)
         return run is not None and run.ended_at is None
 
+    def _full_look_in(self) -> timedelta:
+        """Tell when to look though nothing wakes it; no two workers in step."""
+        interval = self._settings.safety_interval
+        # Once: then all go by the same interval, each from a moment of its own.
+        return interval * random.uniform(0.5, 1) if self._is_stirred else interval  # noqa: S311 - spread
+
     async def _wait(self, wakeups: Wakeups, pause: timedelta) -> None:
-        """Sleep until there are news, or nothing runs while a suspect waits for it."""
-        if not (self._suspects.is_waiting and self._runs.live):
-            await wakeups.wait(pause)
-            return
+        """Sleep until there are news, or there may be room for what was passed by."""
         try:
-            async with asyncio.timeout(None) as self._until_empty:
-                await wakeups.wait(pause)
+            async with asyncio.timeout(None) as self._waiting:
+                self._is_stirred = await wakeups.wait(pause)
         except TimeoutError:
             return
         finally:
-            self._until_empty = None
+            self._waiting = None
+
+    def _look_now(self) -> None:
+        """Sleep no longer where it waits for news."""
+        if self._waiting is not None:
+            self._waiting.reschedule(0)
+            self._waiting = None
 
     def _demand(self, total: int, *, suspects: bool = False) -> Demand:
-        queues = self._settings.queues
-        most = max(total, 1)
         return Demand(
             total=total,
             tasks=self._tasks,
-            queues=None if queues is None else dict.fromkeys(queues, most),
+            queues=self._room.of_queues(max(total, 1)),
+            weights=self._settings.weights,
             suspects=suspects,
         )
 
@@ -221,8 +261,9 @@ class Fetch:
         if self._outage.is_on() and not await self._is_back():
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
+        self._buffer.asks()
         try:
-            return await self._store.claim(
+            claimed = await self._store.claim(
                 demand,
                 worker=self._settings.worker,
                 lease=self._settings.lease,
@@ -230,12 +271,15 @@ class Fetch:
             )
         except OutcomeUnknown as error:
             self._outage.began(error)
-            await self._give_back_unknown()
+            await self._look_for_unknown()
+            self._buffer.hears_nothing()
             return None
         except StoreUnavailable as error:
+            self._buffer.hears_nothing()
             self._outage.began(error)
             await self._sleep(partial(asyncio.sleep, self._outage.pause()))
             return None
+        return claimed
 
     async def _is_back(self) -> bool:
         """Try whether the store answers again."""
@@ -260,31 +304,23 @@ class Fetch:
         finally:
             self._sleeper = None
 
-    async def _give_back_unknown(self) -> None:
-        """
-        Give back what the store says this worker holds and it doesn't know.
-
-        Not what it was told of: a run whose outcome was dropped has had its start.
-        """
+    async def _look_for_unknown(self) -> None:
+        """Give back what the store says this worker holds and it doesn't know."""
         # An outage is told, and bounded, as such.
         self._turns_by = math.inf
-        limit = len(self._runs) + LARGEST_CLAIM
-        held = await self._outage.outlast(
-            lambda: self._store.lost(limit, worker=self._settings.worker), writing=False
-        )
-        told_of_at = self._told_of_at
-        await self._give_back(
-            [
-                claim.key
-                for claim in held
-                if claim.key not in self._runs
-                and (told_of_at is None or claim.started_at > told_of_at)
-            ]
-        )
+        held = await self._outage.outlast(self._buffer.refuse_unheard, writing=False)
+        self._runs.left.intersection_update(claim.key for claim in held)
+        await self._give_back()
 
-    async def _give_back(self, keys: Collection[ClaimKey]) -> None:
-        if not keys:
-            return
+    async def _give_back(self) -> None:
         self._turns_by = math.inf
-        outcomes = [_outcome.released(key, unstarted=True) for key in keys]
-        await self._outage.outlast(lambda: self._store.finish(outcomes))
+        # With nothing to write it would pass for a sign that the store is back.
+        if self._buffer.held():
+            await self._outage.outlast(self._buffer.give_back)
+
+
+def _exhausted(demand: Demand, claimed: Claimed) -> frozenset[str]:
+    """Name the queues that gave all that was demanded of them, and may have more."""
+    given = Counter(claim.queue for claim in claimed.claims)
+    asked = (demand.queues or {}).items()
+    return frozenset(queue for queue, most in asked if given[queue] >= most)

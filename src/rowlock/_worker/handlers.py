@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock import _attempt, _outcome
-from rowlock._events.worker import AttemptStarted, AttemptStuck, SignalSwallowed
+from rowlock._events.attempts import AttemptStarted, AttemptStuck, SignalSwallowed
 from rowlock._worker import execute
 from rowlock._worker.forks import home
 from rowlock._worker.report import of_attempt

@@ -27,14 +27,14 @@ def check(tasks: Iterable[Task[..., Any]]) -> None:
     Refuse tasks that no child process could run.
 
     Raises:
-        ConfigError: one isn't found where a child looks for it, or is bounded in a way
-            that this system can't.
+        ConfigError: one isn't found where a child looks for it, or asks for what this
+            system doesn't have.
     """
     for task in tasks:
+        _check_platform(task)
         place = place_of(task)
         with contextlib.suppress(AttributeError, ImportError):
             if find(place) is task:
-                _check_memory(task)
                 continue
         msg = (
             f"The task {task.name!r} runs in a child process, which looks for it at"
@@ -44,7 +44,13 @@ def check(tasks: Iterable[Task[..., Any]]) -> None:
         raise ConfigError(msg)
 
 
-def _check_memory(task: Task[..., Any]) -> None:
+def _check_platform(task: Task[..., Any]) -> None:
+    if sys.platform == "win32":
+        msg = (
+            f"The task {task.name!r} has executor='process', which needs Linux or"
+            " macOS: here a plain function runs in a thread."
+        )
+        raise ConfigError(msg)
     if task.defaults.max_memory_mb is not None and sys.platform != "linux":
         msg = (
             f"The task {task.name!r} has max_memory_mb, which needs Linux: memory is"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import rowlock
@@ -89,13 +90,14 @@ class Presence:
                 )
             )
 
-    async def end(self) -> None:
-        """Tell that it has stopped."""
+    async def end(self, worker: str | None = None) -> None:
+        """Tell that it has stopped, or another of which it knows that it is dead."""
+        info = self._info()
+        if worker is not None:
+            info = replace(info, id=worker)
         try:
             async with asyncio.timeout(LONGEST_GOODBYE_S):
-                await self._store.register(
-                    self._info(), self._task_infos(), stopped=True
-                )
+                await self._store.register(info, self._task_infos(), stopped=True)
         except (TimeoutError, StoreError) as error:
             self._outage.began(error)
 

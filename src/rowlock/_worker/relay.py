@@ -45,9 +45,11 @@ class Relay:
 
     def renewal(self, renewal: Renewal) -> None:
         """Pass on a renewal that worked."""
-        self._signal(renewal.lost, "lost")
-        self._watch.tell(self._renewed, renewal)
-        self.cancels(renewal.cancelled)
+        lost = [key for key in renewal.lost if not self._is_asked(key)]
+        self._signal(lost, "lost")
+        self._watch.tell(self._renewed, lost)
+        if renewal.cancelled:
+            self.cancels(renewal.cancelled)
 
     def cancels(self, keys: Collection[ClaimKey]) -> None:
         """Pass on which claims were asked to cancel."""
@@ -60,9 +62,14 @@ class Relay:
             if run is not None and not run.has_ended:
                 self._handlers.signal(run, reason)
 
-    def _renewed(self, renewal: Renewal) -> None:
+    def _is_asked(self, key: ClaimKey) -> bool:
+        """Whether it isn't held, perhaps, as its handler has recorded its success."""
+        run = self._runs.get(key)
+        return run is not None and run.is_asked
+
+    def _renewed(self, lost: Collection[ClaimKey]) -> None:
         self._outage.ended()
-        for key in renewal.lost:
+        for key in lost:
             run = self._runs.get(key)
             # Ended: its outcome is on the way, and the answer to that will tell.
             if run is None or run.ended_at is not None:

@@ -2,7 +2,8 @@
 Extending leases, in the thread that no handler can starve.
 
 It reads a copy of what is held; what the store calls lost is judged on the worker's
-loop, against what has ended meanwhile, before anybody is told.
+loop, against what has ended meanwhile, before anybody is told. A claim whose row its
+handler has in a transaction needs no lease, and is left alone until that has ended.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rowlock._errors import StoreError
+from rowlock._store import Fate
 
 if TYPE_CHECKING:
+    from rowlock._job import ClaimKey
     from rowlock._store import Renewal
+    from rowlock._worker.buffer import Buffer
     from rowlock._worker.runs import Runs
     from rowlock._worker.settings import Settings
     from rowlock._worker.watch import Watch
@@ -33,6 +37,7 @@ class Renew:
         self,
         settings: Settings,
         runs: Runs,
+        buffer: Buffer,
         watch: Watch,
         *,
         on_renewal: Callable[[Renewal], None],
@@ -40,45 +45,82 @@ class Renew:
     ) -> None:
         self._settings = settings
         self._runs = runs
+        self._buffer = buffer
         self._watch = watch
         self._on_renewal = on_renewal
         self._on_error = on_error
         self._one_at_a_time = asyncio.Lock()
         self._abandoning = False
+        self._pause_s = settings.lease_s * SHARE_OF_LEASE
+        self._soon_s = settings.soon_s
+        self._due_at = 0.0
+        self._open: frozenset[ClaimKey] = frozenset()
 
     async def now(self) -> None:
         """Renew at once, and wait until it is tried."""
-        await self._watch.now(self.turn)
+        await self._watch.now(self._turn_now)
 
     def abandon(self, within_s: float) -> None:
         """Mark what is held as abandoned, from any thread; wait so long at most."""
         self._abandoning = True
         # It hasn't started, or has ended, or hangs.
         with contextlib.suppress(RuntimeError, TimeoutError):
-            self._watch.soon(self.turn).result(within_s)
+            self._watch.soon(self._turn_now).result(within_s)
 
     async def turn(self) -> float:
-        """Renew once; tell how long to wait before the next time."""
+        """Renew, if it is time; tell how long to wait before the next look."""
         async with self._one_at_a_time:
-            return await self._renew()
+            try:
+                await self._look()
+                left = self._due_at - time.monotonic()
+                if self._open and left > 0:
+                    return min(left, self._soon_s)
+                await self._renew()
+            except StoreError as error:
+                self._watch.tell(self._on_error, error)
+                return self._soon_s
+            return self._soon_s if self._open else self._pause_s
 
-    async def _renew(self) -> float:
+    async def _turn_now(self) -> float:
+        """Renew once, whether or not it is time."""
+        async with self._one_at_a_time:
+            try:
+                await self._look()
+                await self._renew()
+            except StoreError as error:
+                self._watch.tell(self._on_error, error)
+            return self._soon_s
+
+    async def _look(self) -> None:
+        """See which rows handlers have in transactions; it is time for what is free."""
+        keys = [run.key for run in self._runs if run.is_lent]
+        fates = await self._settings.store.lent.settled(keys) if keys else ()
+        # One that has succeeded has no lease either, and is for its end to tell.
+        still = frozenset(
+            key
+            for key, fate in zip(keys, fates, strict=True)
+            if fate in (Fate.OPEN, Fate.SUCCEEDED)
+        )
+        if self._open - still:
+            self._due_at = 0.0  # until a renewal works
+        self._open = still
+
+    async def _renew(self) -> None:
         now, lease_s = time.monotonic(), self._settings.lease_s
         abandoning = self._abandoning
         keys = [
-            run.key for run in self._runs if abandoning or run.is_renewed(now, lease_s)
+            run.key
+            for run in self._runs
+            if (abandoning or run.is_renewed(now, lease_s))
+            and run.key not in self._open
         ]
-        # Often enough that one answer before the lease's end saves the claims.
-        soon = min(lease_s / 20, 1.0)
-        try:
-            renewal = await self._settings.store.renew(
-                keys,
-                worker=self._settings.worker,
-                lease=self._settings.lease,
-                abandoned=abandoning,
-            )
-        except StoreError as error:
-            self._watch.tell(self._on_error, error)
-            return soon
+        if abandoning:
+            keys.extend(claim.key for claim in self._buffer.held())
+        renewal = await self._settings.store.renew(
+            keys,
+            worker=self._settings.worker,
+            lease=self._settings.lease,
+            abandoned=abandoning,
+        )
+        self._due_at = now + self._pause_s
         self._on_renewal(renewal)
-        return lease_s * SHARE_OF_LEASE

@@ -1,25 +1,31 @@
-"""From an outcome that was accepted to the events that tell of it."""
+"""Telling what became of attempts, and of a worker that broke down."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from rowlock._events import Event
-from rowlock._events.worker import (
+from rowlock._events import Event, worker_logger
+from rowlock._events.attempts import (
     AttemptFailed,
+    AttemptRaisedLate,
     AttemptReleased,
     AttemptSnoozed,
     AttemptSucceeded,
+    ResultDropped,
+)
+from rowlock._events.worker import (
     ClaimRecovered,
     JobCancelled,
     JobDeadLettered,
-    ResultDropped,
+    OutcomeDropped,
 )
 from rowlock._extensions import enqueued
 from rowlock._job import Claim, Outcome, Status
 from rowlock._outcome import in_words
 
 if TYPE_CHECKING:
+    import asyncio
+
     from rowlock._store import Settled
     from rowlock._worker.runs import Run
 
@@ -72,6 +78,26 @@ def came_to(run: Run, outcome: Outcome, settled: Settled) -> list[Event]:
     return [failed, *dead_letter(claim, outcome, settled)]
 
 
+def raised_late(run: Run, outcome: Outcome) -> list[Event]:
+    """Say that a handler failed after its success was committed, if it did."""
+    if outcome.error is None:
+        return []
+    trace = outcome.error.get("traceback")
+    return [
+        AttemptRaisedLate(
+            **of_attempt(run.claim),
+            error_type=error_type(outcome),
+            error=error_line(outcome),
+            traceback=None if trace is None else str(trace),
+        )
+    ]
+
+
+def dropped(claim: Claim, reason: str) -> Event:
+    """Say that an outcome couldn't be written, and why."""
+    return OutcomeDropped(**of_attempt(claim), claim=claim.key.claim, reason=reason)
+
+
 def recovered(claim: Claim, outcome: Outcome, settled: Settled) -> list[Event]:
     """Say that a lost worker's claim was taken back."""
     event = ClaimRecovered(
@@ -114,3 +140,13 @@ def error_line(outcome: Outcome) -> str:
 
 def _of(claim: Claim) -> _Of:
     return {"job_id": claim.job_id, "task": claim.task, "queue": claim.queue}
+
+
+def tell_breakdown(worker: str, running: asyncio.Task[int]) -> None:
+    """Log the error that a worker has ended with, where it has."""
+    if not running.cancelled() and (error := running.exception()) is not None:
+        worker_logger.critical(
+            "The worker %s has broken down, and runs no more jobs.",
+            worker,
+            exc_info=error,
+        )

@@ -7,10 +7,12 @@ The loop's thread changes it; the renewal's thread reads it.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rowlock import _attempt
 from rowlock._attempt import Attempt
 from rowlock._cancelled import Reason
 from rowlock._job import Claim, ClaimKey
@@ -111,7 +113,8 @@ class Run:
         however long the store takes over that.
         """
         if self.ended_at is not None:
-            return now < self.ended_at + lease_s
+            # What its own transaction holds needs no lease, and nobody is to wait.
+            return not self.is_asked and now < self.ended_at + lease_s
         if self.no_later_than is None or self.returned_at is not None:
             return True
         return now <= self.no_later_than
@@ -124,6 +127,35 @@ class Run:
     def has_ended(self) -> bool:
         """Whether its handler has ended, or nobody waits for it; for any thread."""
         return self.ended_at is not None or self.returned_at is not None
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether a transaction of its handler's may have the row; any thread."""
+        return _attempt.completion(self.attempt).is_lent
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether its handler may have recorded a success; any thread may ask."""
+        return _attempt.completion(self.attempt).is_asked
+
+    @is_asked.setter
+    def is_asked(self, is_asked: bool) -> None:
+        _attempt.completion(self.attempt).is_asked = is_asked
+
+    @property
+    def is_open(self) -> bool:
+        """Whether that transaction had the row, as it was asked last."""
+        return _attempt.completion(self.attempt).is_open
+
+    @is_open.setter
+    def is_open(self, is_open: bool) -> None:
+        _attempt.completion(self.attempt).is_open = is_open
+
+    def ended_again(self) -> float:
+        """Note, and give, when it became known what it came to: now."""
+        self.returned_at = self.returned_at or self.ended_at
+        self.ended_at = time.monotonic()
+        return self.ended_at
 
     def begin(self, timeout: float) -> None:
         """Note that its handler begins only now."""
@@ -159,14 +191,17 @@ class Runs:
 
     def __init__(
         self,
-        on_room: Callable[[], None],
+        on_room: Callable[[str], None],
         on_stuck: Callable[[], None],
         *,
         max_stuck: int,
     ) -> None:
         self._runs: dict[ClaimKey, Run] = {}
         self._live = 0
+        self._queues: Counter[str] = Counter()
         self._stuck: dict[ClaimKey, Run] = {}
+        self.left: set[ClaimKey] = set()
+        """Claims that were started, and are left to their lease: few, if any."""
         self._on_room = on_room
         self._on_stuck = on_stuck
         self._max_stuck = max_stuck
@@ -180,6 +215,10 @@ class Runs:
     def held(self) -> int:
         """How many places are taken."""
         return self._live + max(len(self._stuck) - self._max_stuck, 0)
+
+    def of_queue(self, queue: str) -> int:
+        """Tell how many handlers of a queue run, without those that are stuck."""
+        return self._queues[queue]
 
     @property
     def stuck(self) -> tuple[Run, ...]:
@@ -204,6 +243,7 @@ class Runs:
         """Hold a claim whose handler is about to start."""
         self._runs[run.key] = run
         self._live += 1
+        self._queues[run.claim.queue] += 1
 
     def end(self, run: Run) -> bool:
         """Note that a handler has ended; False where that is known already."""
@@ -211,7 +251,8 @@ class Runs:
             return False
         run.end()
         self._live -= 1
-        self._on_room()
+        self._queues[run.claim.queue] -= 1
+        self._on_room(run.claim.queue)
         return True
 
     def give_up(self, run: Run) -> None:
@@ -223,8 +264,13 @@ class Runs:
         """Note that a handler that was given up has come to its end."""
         if self._stuck.pop(run.key, None) is not None:
             self._on_stuck()
-            self._on_room()
+            self._on_room(run.claim.queue)
 
     def drop(self, key: ClaimKey) -> None:
         """Hold a claim no longer: its outcome is written, or it is somebody else's."""
         self._runs.pop(key, None)
+
+    def leave(self, key: ClaimKey) -> None:
+        """Leave a claim to its lease, as its outcome can't be written."""
+        self.drop(key)
+        self.left.add(key)

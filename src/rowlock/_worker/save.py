@@ -17,12 +17,16 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowlock._errors import StoreError
+from rowlock._errors import PayloadError, StoreError, StoreUnavailable, UsageError
 from rowlock._events import worker_logger
+from rowlock._store import Fate
+from rowlock._worker import execute
 
 if TYPE_CHECKING:
-    from rowlock._job import ClaimKey
+    from rowlock._job import ClaimKey, NewJob, Outcome
+    from rowlock._store import Lent
     from rowlock._worker.outage import Outage
+    from rowlock._worker.runs import Runs
     from rowlock._worker.settings import Settings
 
 PAUSE_S = 1.0
@@ -33,8 +37,10 @@ LONGEST_FLUSH_S = 2.0
 class Save:
     """The save loop of one worker, and the `Desk` of its attempts."""
 
-    def __init__(self, settings: Settings, outage: Outage) -> None:
+    def __init__(self, settings: Settings, outage: Outage, runs: Runs) -> None:
+        self._settings = settings
         self._store = settings.store
+        self._runs = runs
         self._lease_s = settings.lease_s
         self._outage = outage
         self._loop = asyncio.get_running_loop()
@@ -69,6 +75,33 @@ class Save:
         if is_first:
             with contextlib.suppress(RuntimeError):  # the worker has ended
                 self._loop.call_soon_threadsafe(self._more.set)
+
+    def lent(self, call: str) -> Lent:
+        """Give what is done on a connection that a handler lends."""
+        del call
+        return self._store.lent
+
+    def success(
+        self, key: ClaimKey, result: object, jobs: tuple[NewJob, ...]
+    ) -> tuple[Outcome, str | None]:
+        """Make the outcome, with what follows it, and take the unwritten progress."""
+        try:
+            outcome = execute.succeeded(
+                key, result, jobs, max_payload=self._settings.max_payload
+            )
+        except PayloadError as error:
+            # What is returned comes too late to be mended, and is left out; not this.
+            msg = (
+                "The result given to complete() can't be taken, and nothing was"
+                f" recorded: {error} Leave it out, or give what JSON has."
+            )
+            raise PayloadError(msg, path=error.path) from error
+        # One that is over for its worker has lost its claim, as the store will say.
+        if (run := self._runs.get(key)) is not None:
+            outcome = self._settings.extensions.followed(run.claim, outcome)
+        with self._lock:
+            # What is under way may have to wait for this very transaction.
+            return outcome, self._unwritten.pop(key, None) or self._under_way.get(key)
 
     async def loop(self) -> None:
         """Write progress until cancelled."""
@@ -113,17 +146,41 @@ class Save:
         try:
             await self._store.save(key, progress=progress)
         except StoreError:
-            return  # the next word tells more
+            # Perhaps its handler's transaction has the row. A newer word tells more.
+            if key in self._runs:
+                with self._lock:
+                    self._unwritten.setdefault(key, progress)
+                self._more.set()
         except Exception:  # noqa: BLE001 - nothing ends for want of progress
             worker_logger.exception(
                 "The progress of job %d can't be written.", key.job_id
             )
 
     async def _checkpoint(self, key: ClaimKey, state: str) -> bool:
+        run = self._runs.get(key)
+        is_lent = run is not None and run.is_lent
         return await self._outage.outlast(
-            partial(self._store.save, key, state=state),
+            partial(self._save_beside if is_lent else self._save_state, key, state),
             until=time.monotonic() + self._lease_s,
         )
+
+    async def _save_state(self, key: ClaimKey, state: str) -> bool:
+        return await self._store.save(key, state=state)
+
+    async def _save_beside(self, key: ClaimKey, state: str) -> bool:
+        """Write a state where a transaction of the handler's may have the row."""
+        try:
+            return await self._save_state(key, state)
+        except StoreUnavailable:
+            (fate,) = await self._store.lent.settled([key])
+            if fate is not Fate.OPEN:
+                raise
+            # It would wait for whoever waits for it.
+            msg = (
+                f"checkpoint() can't write while a transaction holds job {key.job_id}:"
+                " save before hold(), or after its transaction."
+            )
+            raise UsageError(msg) from None
 
     def _hand_over(self, call: Coroutine[object, None, bool]) -> Future[bool] | None:
         try:

@@ -25,7 +25,8 @@ class Settings:
     """
     One worker's settings, and what its app lends it.
 
-    `queues` None is every queue; `timeout` is the app's, in seconds; `version` is the
+    `queues` None is every queue; of one with a limit only so many run at once, and one
+    without a weight weighs 1. `timeout` is the app's, in seconds; `version` is the
     code's. `blocked_after` is for how long the loop may be blocked before it is told;
     `cancel_grace` how long a handler may take to end once it was told to; `max_stuck`
     how many may run on after that. The `worker`'s id is new at each start.
@@ -41,6 +42,7 @@ class Settings:
     timeout: float
     shutdown_timeout: timedelta
     safety_interval: timedelta
+    poll_interval: timedelta
     retention: Retention
     max_payload: int
     rules: tuple[ReplayRule, ...]
@@ -48,12 +50,23 @@ class Settings:
     blocked_after: timedelta
     cancel_grace: timedelta
     max_stuck: int
+    limits: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, int] = field(default_factory=dict)
     worker: str = field(default_factory=_new_id)
 
     @property
     def lease_s(self) -> float:
         """The lease in seconds."""
         return self.lease.total_seconds()
+
+    @property
+    def soon_s(self) -> float:
+        """
+        After how long what can't be renewed now is looked at again, in seconds.
+
+        Often enough that one answer before the lease's end saves the claims.
+        """
+        return min(self.lease_s / 20, 1.0)
 
     @property
     def blocked_after_s(self) -> float:

@@ -13,17 +13,15 @@ import time
 from typing import TYPE_CHECKING
 
 from rowlock._events import worker_logger
-from rowlock._events.worker import (
-    AttemptAbandoned,
-    OutcomeDropped,
-    WorkerCancelling,
-    WorkerDraining,
-)
-from rowlock._worker.report import of_attempt
+from rowlock._events.attempts import AttemptAbandoned
+from rowlock._events.worker import WorkerCancelling, WorkerDraining
+from rowlock._worker.completed import unwritten
+from rowlock._worker.report import dropped, of_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from rowlock._worker.buffer import Buffer
     from rowlock._worker.fetch import Fetch
     from rowlock._worker.finish import Finish
     from rowlock._worker.handlers import Handlers
@@ -49,6 +47,7 @@ class Shutdown:
         settings: Settings,
         runs: Runs,
         outage: Outage,
+        buffer: Buffer,
         *,
         handlers: Handlers,
         fetch: Fetch,
@@ -59,6 +58,7 @@ class Shutdown:
         self._within_s = settings.shutdown_timeout.total_seconds()
         self._runs = runs
         self._outage = outage
+        self._buffer = buffer
         self._handlers = handlers
         self._fetch = fetch
         self._finish = finish
@@ -149,9 +149,12 @@ class Shutdown:
                     reason=run.reason or "keep",
                 )
                 if run.ended_at is None
-                else OutcomeDropped(job_id=claim.job_id, claim=claim.key.claim)
+                else dropped(claim, unwritten(run))
             )
-        return len(held)
+        unstarted = self._buffer.held()
+        for claim in unstarted:
+            self._emit(AttemptAbandoned(**of_attempt(claim), reason="shutdown"))
+        return len(held) + len(unstarted)
 
     def _held(self) -> list[Run]:
         """Give what holds a claim; what timed out beside a blocked loop has none."""

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from rowlock._errors import ConfigError, UsageError
-from rowlock._events import worker_logger
-from rowlock._events.worker import (
-    WorkerOverrun,
-    WorkerStarted,
-    WorkerStopped,
-)
+from rowlock._events.worker import WorkerOverrun, WorkerStarted, WorkerStopped
+from rowlock._worker.buffer import Buffer
 from rowlock._worker.cancels import Cancels
 from rowlock._worker.fetch import Fetch
 from rowlock._worker.finish import Finish
@@ -31,6 +27,7 @@ from rowlock._worker.presence import Presence
 from rowlock._worker.relay import Relay
 from rowlock._worker.renew import Renew
 from rowlock._worker.replay import Replay
+from rowlock._worker.report import tell_breakdown
 from rowlock._worker.runs import Runs
 from rowlock._worker.save import Save
 from rowlock._worker.shutdown import Shutdown
@@ -68,6 +65,9 @@ class Worker:
         >>> asyncio.run(work(app.worker()))
     """
 
+    # A simulation has no thread for it.
+    _new_watch: ClassVar[type[Watch]] = Watch
+
     def __init__(self, settings: Settings) -> None:
         self.id: str = settings.worker
         self._settings = settings
@@ -99,7 +99,7 @@ class Worker:
         if self._running.done():
             self._running.result()
         # Raised where the block ends, which for a server may be weeks later.
-        self._running.add_done_callback(self._tell_breakdown)
+        self._running.add_done_callback(partial(tell_breakdown, self.id))
         return self
 
     async def __aexit__(
@@ -158,6 +158,12 @@ class Worker:
         """Mark what is held as abandoned, from any thread: the process ends now."""
         if self._is_used:
             self._renew.abandon(LAST_WORDS_S)
+
+    async def _recover(self, worker: str) -> int:
+        """Recover what a worker held whose death its supervisor has seen."""
+        recovered = await self._upkeep.recover_dead(worker)
+        await self._presence.end(worker)
+        return recovered
 
     async def run(self, *, ends_when_overrun: bool = False) -> int:
         """
@@ -262,9 +268,8 @@ class Worker:
             await self._handlers.warm()
             await self._store.open()
             await self._presence.register()
-            self._watch.start(
-                [self._renew.turn, self._cancels.turn, self._watchdog.turn]
-            )
+            parts = (self._renew, self._buffer, self._cancels, self._watchdog)
+            self._watch.start([part.turn for part in parts])
         except BaseException:
             await self._handlers.end_children()
             raise
@@ -294,14 +299,7 @@ class Worker:
         if not self._settings.tasks:
             msg = "This app has no tasks, so there is nothing a worker could run."
             raise ConfigError(msg)
-        apart = [t for t in self._settings.tasks.values() if t.defaults.executor]
-        if apart and sys.platform == "win32":
-            msg = (
-                f"The task {apart[0].name!r} has executor='process', which needs Linux"
-                " or macOS: here a plain function runs in a thread."
-            )
-            raise ConfigError(msg)
-        check_places(apart)
+        check_places(t for t in self._settings.tasks.values() if t.defaults.executor)
 
     def _check_unused(self) -> None:
         begun = self._running
@@ -319,14 +317,18 @@ class Worker:
             max_stuck=settings.max_stuck,
         )
         self._presence = Presence(settings, self._outage, self._runs)
-        self._save = Save(settings, self._outage)
+        self._save = Save(settings, self._outage, self._runs)
         self._finish = Finish(settings, self._runs, self._outage, self._save)
         self._handlers = Handlers(settings, self._runs, self._finish, self._save)
+        self._buffer = Buffer(
+            settings, self._runs, blocked_s=lambda: self._watchdog.blocked_s
+        )
         self._build_watch()
         self._fetch = Fetch(
             settings,
             self._runs,
             self._outage,
+            self._buffer,
             start=self._handlers.start,
             renew=self._renew.now,
             flush=self._finish.flush,
@@ -336,20 +338,22 @@ class Worker:
             settings,
             self._runs,
             self._outage,
+            self._buffer,
             handlers=self._handlers,
             fetch=self._fetch,
             finish=self._finish,
         )
-        self._upkeep = Upkeep(settings, self._outage)
+        self._upkeep = Upkeep(settings, self._outage, self._runs, self._buffer)
         self._replay = Replay(settings, self._outage)
 
     def _build_watch(self) -> None:
         settings = self._settings
-        self._watch = Watch()
+        self._watch = self._new_watch()
         relay = Relay(settings, self._runs, self._outage, self._handlers, self._watch)
         self._renew = Renew(
             settings,
             self._runs,
+            self._buffer,
             self._watch,
             on_renewal=relay.renewal,
             on_error=self._outage.began,
@@ -357,8 +361,8 @@ class Worker:
         self._cancels = Cancels(settings, self._runs, on_cancels=relay.cancels)
         self._watchdog = Watchdog(settings, self._runs, self._watch)
 
-    def _on_room(self) -> None:
-        self._fetch.on_room()
+    def _on_room(self, queue: str) -> None:
+        self._fetch.on_room(queue)
         self._shutdown.on_room()
 
     def _on_stuck(self) -> None:
@@ -371,14 +375,6 @@ class Worker:
         if self._ends_when_overrun:
             self.stop()
 
-    def _tell_breakdown(self, running: asyncio.Task[int]) -> None:
-        if not running.cancelled() and (error := running.exception()) is not None:
-            worker_logger.critical(
-                "The worker %s has broken down, and runs no more jobs.",
-                self.id,
-                exc_info=error,
-            )
-
     def _announce(self) -> None:
         self._emit(
             WorkerStarted(
@@ -386,6 +382,8 @@ class Worker:
                 store=self._store.url,
                 tasks=tuple(sorted(self._settings.tasks)),
                 queues=self._settings.queues,
+                limits=self._settings.limits,
+                weights=self._settings.weights,
                 concurrency=self._settings.concurrency,
                 lease_s=self._settings.lease_s,
                 timeout_s=self._settings.timeout,

@@ -48,7 +48,9 @@ async def kill_and_recover(
 
 @contextlib.asynccontextmanager
 async def _worker(url: str, lease: float) -> AsyncIterator[Process]:
-    words = ("worker", f"{make_app.__module__}:make_child_app", "--queue", QUEUE)
+    # Killed without anybody who sees it, as where the whole machine is lost.
+    app_name = f"{make_app.__module__}:make_child_app"
+    words = ("worker", app_name, "--no-supervisor", "--queue", QUEUE)
     options = ("--concurrency", "1", "--lease", f"{lease:g}", "--log-level", "error")
     process = await asyncio.create_subprocess_exec(
         sys.executable,

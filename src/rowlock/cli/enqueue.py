@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from rowlock._errors import PayloadError, UsageError
-from rowlock._filter import Filter
+from rowlock._job import OnConflict
 from rowlock._options import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from rowlock.cli import completion
 from rowlock.cli.database import file_of, refuse_memory
@@ -64,10 +64,24 @@ if TYPE_CHECKING:
     help="Due at an instant, as in 2026-01-31T09:00:00Z.",
 )
 @click.option(
-    "--key",
+    "--idempotency-key",
     default=None,
     callback=read_name,
     help="The idempotency key: no second job while one of the task has it.",
+)
+@click.option(
+    "--idempotency-for",
+    default=None,
+    callback=read_seconds,
+    metavar="DURATION",
+    help="The key stays taken for so long after the job's end, as in 30d.",
+)
+@click.option(
+    "--on-conflict",
+    type=click.Choice(get_args(OnConflict)),
+    default=None,
+    help="If a job has the key: skip (the default), raise where its payload is another,"
+    " replace payload and due time of a pending one.",
 )
 @click.option(
     "--max-attempts",
@@ -85,7 +99,9 @@ def enqueue(
     priority: int | None,
     delay: timedelta | None,
     run_at: datetime | None,
-    key: str | None,
+    idempotency_key: str | None,
+    idempotency_for: timedelta | None,
+    on_conflict: OnConflict | None,
     max_attempts: int | None,
     output: Output,
 ) -> None:
@@ -98,26 +114,37 @@ def enqueue(
     if delay is not None and run_at is not None:
         msg = "Say either --delay or --run-at, not both."
         raise UsageError(msg)
+    _check_keyed(idempotency_key, idempotency_for or on_conflict)
     app = find_app(named_app)
     refuse_memory(app)
     try:
         found = app.find_task(task)
-        arguments = found.codec.decode(read_payload(payload))
         with_options = found.options(
             queue=queue,
             priority=priority,
             delay=delay,
             run_at=run_at,
-            idempotency_key=key,
+            idempotency_key=idempotency_key,
+            idempotency_for=idempotency_for,
+            on_conflict=on_conflict,
             max_attempts=max_attempts,
         )
-        job = with_options.job(**arguments)
+        job = with_options.job(**found.codec.decode(read_payload(payload)))
         (job_id,) = app.enqueue_many_sync([job])
         if app._store.is_new:
             click.echo(f"Made a new, empty database: {file_of(app)}", err=True)
         _tell(app, job, job_id, output)
     finally:
         app.close_sync()
+
+
+def _check_keyed(key: str | None, said: object) -> None:
+    if key is None and said:
+        msg = (
+            "--idempotency-for and --on-conflict are of a key: say --idempotency-key,"
+            " too."
+        )
+        raise UsageError(msg)
 
 
 def read_payload(text: str) -> str:
@@ -190,8 +217,14 @@ def _tell(app: App, job: NewJob, job_id: int | None, output: Output) -> None:
         return
     if job_id is not None:
         click.echo(job_id)
+    elif job.on_conflict == "replace" and holder is not None:
+        click.echo(
+            f"No new job: job {holder} of {job.task!r} holds the key"
+            f" {job.idempotency_key!r}, and has this payload now if it was pending.",
+            err=True,
+        )
     else:
-        who = "an unfinished job" if holder is None else f"job {holder}"
+        who = "another job" if holder is None else f"job {holder}"
         click.echo(
             f"A duplicate, nothing was enqueued: {who} of {job.task!r} holds the key"
             f" {job.idempotency_key!r}.",
@@ -200,7 +233,7 @@ def _tell(app: App, job: NewJob, job_id: int | None, output: Output) -> None:
 
 
 def _holder(app: App, job: NewJob) -> int | None:
-    """Find the job that holds the key, None where it has ended meanwhile."""
-    where = Filter(task=job.task, idempotency_key=job.idempotency_key)
-    jobs = app.list_sync(where, limit=10).jobs
-    return next((one.id for one in jobs if not one.status.is_final), None)
+    """Find the job that holds the key, None where nobody does any more."""
+    found = app.find_sync(job.task, job.idempotency_key or "")
+    is_held = found is not None and (not found.status.is_final or found.key_until)
+    return found.id if found is not None and is_held else None

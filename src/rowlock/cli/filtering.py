@@ -120,7 +120,7 @@ FILTER_OPTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
         "--queue", **_name("Only of this queue.", shell_complete=completion.queues)
     ),
     "idempotency_key": click.option(
-        "--key", "idempotency_key", **_name("Only with this idempotency key.")
+        "--idempotency-key", **_name("Only with this idempotency key.")
     ),
     "error": click.option(
         "--error", **_name("Only with this text in the last error.", metavar="TEXT")

@@ -18,6 +18,7 @@ from rowlock._errors import UsageError
 from rowlock._filter import Filter
 from rowlock._job import Job, Status, error_of
 from rowlock._operations import CUT
+from rowlock._why import is_overdue
 from rowlock._words import did_you_mean
 from rowlock.cli import colour, completion
 from rowlock.cli.database import asked, now_of, opened
@@ -134,8 +135,9 @@ def show(job_id: int, output: Output, *, place: Place) -> None:
     with opened(place) as app:
         job = app.get_sync(job_id)
         now = now_of(app)
+        why = app.why_sync(job_id) if is_overdue(job, now) else None
     if not output.prints(job):
-        for line in tell(job, now):
+        for line in tell(job, now, why=why):
             click.echo(line)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +14,8 @@ import click
 from rowlock._durations import to_delay
 from rowlock._errors import UsageError
 from rowlock._job import check_id
-from rowlock._options import check_name
+from rowlock._options import check_interval, check_lease, check_name
+from rowlock._served import HEAVIEST
 from rowlock.cli import colour
 from rowlock.cli.documents import Output
 
@@ -45,6 +46,52 @@ def read_names(
 ) -> tuple[str, ...] | None:
     """Read names, None where there are none."""
     return tuple(check_name(value, param.opts[0]) for value in values) or None
+
+
+def read_limits(
+    _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> Mapping[str, int | None] | None:
+    """Read queues, each with how many of it run at once or none; None: no queue."""
+    limits: dict[str, int | None] = {}
+    for value in values:
+        queue, limit = value, None
+        if "=" in value:
+            queue, limit = _counted(value, param.opts[0])
+        check_name(queue, param.opts[0])
+        _add(limits, queue, limit, param.opts[0])
+    return limits or None
+
+
+def read_weights(
+    _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> Mapping[str, int]:
+    """Read how queues count beside others."""
+    option, weights = param.opts[0], dict[str, int]()
+    for value in values:
+        queue, weight = _counted(value, option)
+        if weight > HEAVIEST:
+            msg = f"{option} {queue} is {HEAVIEST} at most, not {weight}."
+            raise UsageError(msg)
+        _add(weights, queue, weight, option)
+    return weights
+
+
+def _add(counts: dict[str, T], queue: str, count: T, option: str) -> None:
+    if counts.setdefault(queue, count) != count:
+        msg = f"{option} {queue} is given twice, with two numbers."
+        raise UsageError(msg)
+
+
+def _counted(value: str, option: str) -> tuple[str, int]:
+    """Read a name and a count, as in mail=10."""
+    name, _, count = value.rpartition("=")
+    if not name or not _DIGITS.fullmatch(count) or not int(count):
+        msg = (
+            f"{option} takes the name of a queue and a whole number from 1 on, as in"
+            f" mail=10, not {value!r}."
+        )
+        raise UsageError(msg)
+    return name, int(count)
 
 
 def read_id(
@@ -84,6 +131,22 @@ def read_seconds(
         )
         raise UsageError(msg) from None
     return to_delay(seconds, param.opts[0])
+
+
+def read_lease(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> timedelta | None:
+    """Read a lease."""
+    seconds = read_seconds(ctx, param, value)
+    return None if seconds is None else check_lease(seconds, param.opts[0])
+
+
+def read_interval(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> timedelta | None:
+    """Read how often, or after how long, something is done."""
+    seconds = read_seconds(ctx, param, value)
+    return None if seconds is None else check_interval(seconds, param.opts[0])
 
 
 class Address(NamedTuple):

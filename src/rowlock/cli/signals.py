@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -11,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import FrameType
 from typing import NoReturn
@@ -55,6 +54,8 @@ class StopSignals:
         self._stop = stop
         self._within_s = within_s
         self._abandon = abandon
+        import asyncio  # not for a supervisor, which has no loop
+
         self._loop = asyncio.get_running_loop()
         self._has_begun = False
         self._ours, self._signals = socket.socketpair()
@@ -67,6 +68,11 @@ class StopSignals:
         threading.Thread(
             target=self._listen, name="rowlock-signals", daemon=True
         ).start()
+
+    def hear(self, number: int) -> None:
+        """Take what the supervisor says as the signal that it names."""
+        with contextlib.suppress(OSError):
+            self._signals.send(bytes([number]))
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
         """Pass a signal on where somebody else's socket got it, as another loop's."""
@@ -125,6 +131,39 @@ class StopSignals:
                 else "a handler blocks the event loop, and all jobs are left to their"
                 " leases",
             )
+
+
+class Heard:
+    """Signals as they come, for who waits for them and for more with a selector."""
+
+    def __init__(self, numbers: Iterable[signal.Signals]) -> None:
+        self._ours, self._signals = socket.socketpair()
+        self._ours.settimeout(0)
+        self._signals.settimeout(0)
+        for number in numbers:
+            signal.signal(number, _ignore)
+        signal.set_wakeup_fd(self._signals.fileno(), warn_on_full_buffer=False)
+
+    def fileno(self) -> int:
+        """Give the number of the file that can be read when a signal has come."""
+        return self._ours.fileno()
+
+    def read(self) -> bytes:
+        """Give the numbers of those that have come."""
+        try:
+            return self._ours.recv(4096)
+        except BlockingIOError:
+            return b""
+
+    def close(self) -> None:
+        """Hear no more; what comes now is ignored, as the end is near."""
+        signal.set_wakeup_fd(-1)
+        self._ours.close()
+        self._signals.close()
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing: what the interpreter writes to its socket is what counts."""
 
 
 def end_at_once(code: int, say: Callable[[], None] | None = None) -> NoReturn:

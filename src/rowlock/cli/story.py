@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 
+from rowlock._answers import Why
 from rowlock._durations import iso, relative, span
 from rowlock._job import JSON, Job, Status
 from rowlock._outcome import in_words
@@ -26,17 +27,22 @@ KEPT = 10
 DOCUMENTS = ("payload", "result", "state", "meta")
 
 
-def tell(job: Job, now: datetime, *, longest: int | None = None) -> Iterator[str]:
+def tell(
+    job: Job, now: datetime, *, why: Why | None = None, longest: int | None = None
+) -> Iterator[str]:
     """
     Tell a job's story line by line: where it stands, its fields, what happened to it.
 
-    A document of more than `longest` lines is cut, None cuts none.
+    `why` is asked of a job that is overdue. A document of more than `longest` lines is
+    cut, None cuts none.
     """
     yield (
         f"{colour.bold(f'job {job.id}')}  {printable(job.task)}"
         f"  {colour.of_status(job.status)}"
     )
     yield f"{INDENT}{printable(standing(job, now))}"
+    if why is not None and why.status is job.status:
+        yield f"{INDENT}{printable(why.sentence)}"
     if job.progress is not None:
         yield f"{INDENT}{printable(in_percent(job.progress))}"
     yield ""
@@ -183,8 +189,7 @@ def _said(job: Job, name: str, now: datetime) -> str | None:
         return "the task's own" if name in ("timeout", "backoff") else None
     if isinstance(value, datetime):
         away = relative(value, now)
-        late = name == "leased_until" and value < now and job.status is Status.RUNNING
-        return f"{iso(value)}  {away}{' - its worker may be lost' if late else ''}"
+        return f"{iso(value)}  {away}"
     if name == "timeout":
         return span(value) if value else "none"
     return printable(json.dumps(value) if isinstance(value, Mapping) else str(value))

@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING
 
 from rowlock._errors import StoreUnavailable
 from rowlock._events import Event, JobEnqueued
-from rowlock._events.worker import (
+from rowlock._events.attempts import (
     AttemptFailed,
     AttemptReleased,
     AttemptSnoozed,
     AttemptSucceeded,
-    ClaimRefused,
-    JobCancelled,
-    OutcomeDropped,
 )
+from rowlock._events.worker import ClaimRefused, JobCancelled, OutcomeDropped
 from rowlock._extensions import Around, Extensions
 from rowlock._job import Claim, Outcome, Status
 from rowlock._signals import Retry
+from rowlock._worker.buffer import Buffer
 from rowlock._worker.execute import leaves
 from rowlock._worker.finish import Finish
 from rowlock._worker.handlers import Handlers
@@ -157,15 +156,16 @@ class Bench:
         self.settings = replace(made, extensions=self._watched)
         self._calm = asyncio.Event()
         self._runs = Runs(
-            on_room=self._calm.set,
+            on_room=lambda _queue: self._calm.set(),
             on_stuck=lambda: None,
             max_stuck=self.settings.max_stuck,
         )
         self.outage = Outage(self.settings)
-        save = Save(self.settings, self.outage)
+        save = Save(self.settings, self.outage, self._runs)
         self._finish = Finish(self.settings, self._runs, self.outage, save)
         self._handlers = Handlers(self.settings, self._runs, self._finish, save)
-        self.upkeep = Upkeep(self.settings, self.outage)
+        buffer = Buffer(self.settings, self._runs, blocked_s=lambda: 0)
+        self.upkeep = Upkeep(self.settings, self.outage, self._runs, buffer)
         self._loops = [
             asyncio.create_task(self._finish.loop()),
             asyncio.create_task(save.loop()),

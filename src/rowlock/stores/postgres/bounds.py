@@ -71,7 +71,7 @@ class Known:
 
     after: Place = BEGINNING
     heard: int = 0  # the news that last touched it
-    is_empty: bool = False  # nothing was left at the last look, nor heard of since
+    is_empty: bool = False  # nothing was found at the last look, nor heard of since
     planned: datetime | None = None
     is_planned_known: bool = False
 
@@ -89,6 +89,27 @@ class Plan:
     busy: frozenset[str]
     began: int
 
+    def within(self, limits: Mapping[str, int] | None) -> Plan:
+        """Leave out queues without room: what waits there is nothing to look for."""
+        if limits is None or all(limits.values()):
+            return self
+        return Plan(
+            lines={
+                line: place
+                for line, place in self.lines.items()
+                if limits[line.queue] > 0
+            },
+            busy=frozenset(queue for queue in self.busy if limits[queue] > 0),
+            began=self.began,
+        )
+
+
+class Full(NamedTuple):
+    """When the last full look ended, and after how long the next may begin."""
+
+    at: float
+    gap: float
+
 
 @dataclass(slots=True)
 class View:
@@ -98,8 +119,9 @@ class View:
     # Which queues a full look has covered since the last doubt: all, or some.
     covers_all: bool = False
     covers: set[str] = field(default_factory=set)
-    full_at: float | None = None
-    gap: float = SHORTEST_GAP
+    # The last full look of each set of queues: that of another worker of this process,
+    # which serves others, is no reason to put one off.
+    full: dict[frozenset[str] | None, Full] = field(default_factory=dict)
     # Full looks that read the lines just now: news of any line may come after that.
     readings: int = 0
 
@@ -153,7 +175,8 @@ class Bounds:
             view = self._views.get(tasks)
             if view is None or not view.covers_queues(queues):
                 return None
-            if view.full_at is not None and monotonic - view.full_at >= SAFETY_INTERVAL:
+            full = view.full.get(_key(queues))
+            if view.full and (full is None or monotonic - full.at >= SAFETY_INTERVAL):
                 return None
             self._views.move_to_end(tasks)
             return view.plan(queues, self._news)
@@ -201,13 +224,14 @@ class Bounds:
                     known.after, known.is_empty = BEGINNING, False
             return view.plan(queues, began)
 
-    def gap_left(self, tasks: frozenset[str], monotonic: float) -> float:
+    def gap_left(
+        self, tasks: frozenset[str], queues: Collection[str] | None, monotonic: float
+    ) -> float:
         """Tell in how many seconds a full look is allowed; 0: now."""
         with self._lock:
             view = self._views.get(tasks)
-            if view is None or view.full_at is None:
-                return 0.0
-            return max(0.0, view.full_at + view.gap - monotonic)
+            full = None if view is None else view.full.get(_key(queues))
+            return 0.0 if full is None else max(0.0, full.at + full.gap - monotonic)
 
     # After a look
 
@@ -244,7 +268,8 @@ class Bounds:
                 known = view.lines.get(line)
                 if known is None or known.heard > plan.began:
                     continue
-                known.is_empty = line in exhausted
+                # One that gave jobs, if all it had, is as likely to have more.
+                known.is_empty = line in exhausted and line not in found
                 if line in exhausted:
                     known.after = max(known.after, youngest)
                 elif line in found:
@@ -252,33 +277,32 @@ class Bounds:
             return True
 
     def looked_fully(
-        self, tasks: frozenset[str], *, monotonic: float, cost: float
+        self,
+        tasks: frozenset[str],
+        queues: Collection[str] | None,
+        *,
+        monotonic: float,
+        cost: float,
     ) -> None:
         """Note when a full look ended and what it cost, in seconds."""
         with self._lock:
             view = self._views.get(tasks)
             if view is not None:
-                view.full_at = monotonic
-                view.gap = min(max(GAP_PER_COST * cost, SHORTEST_GAP), SAFETY_INTERVAL)
+                gap = min(max(GAP_PER_COST * cost, SHORTEST_GAP), SAFETY_INTERVAL)
+                view.full[_key(queues)] = Full(monotonic, gap)
 
     def planned(
         self,
         tasks: frozenset[str],
         plan: Plan,
         due: Mapping[Line, datetime],
-        *,
-        asked: Collection[Line] | None = None,
     ) -> None:
-        """
-        Note when the next job of each line is due; one that is missing has none.
-
-        Of those that were `asked` about, None is all of the plan.
-        """
+        """Note when the next job of each line is due; one that is missing has none."""
         with self._lock:
             view = self._views.get(tasks)
             if view is None:
                 return
-            for line in plan.lines if asked is None else asked:
+            for line in plan.lines:
                 known = view.lines.get(line)
                 if known is None:
                     continue
@@ -310,36 +334,47 @@ class Bounds:
 
     # News
 
-    def heard(self, arrivals: Iterable[Arrival]) -> None:
-        """Hear of new jobs, of this process or another."""
+    def heard(self, arrivals: Iterable[Arrival]) -> bool:
+        """
+        Hear of new jobs, of this process or another.
+
+        False where none of them is in a queue that anybody here has looked at.
+        """
         with self._lock:
             self._news += 1
+            concerns = not self._views
             for arrival in arrivals:
                 for view in self._views.values():
-                    self._arrived(view, arrival)
+                    concerns |= self._arrived(view, arrival)
+            return concerns
 
     def doubt(self) -> None:
         """Forget everything: something may have been missed."""
         with self._lock:
             self._doubt()
 
-    def _arrived(self, view: View, arrival: Arrival) -> None:
+    def _arrived(self, view: View, arrival: Arrival) -> bool:
         known = view.lines.get(arrival.line)
         if known is None:
             is_covered = view.covers_queue(arrival.line.queue)
             if not is_covered and not view.readings:
-                return
+                return False
             # No job was there before, so none is planned but what is told.
             known = view.lines[arrival.line] = Known(is_planned_known=is_covered)
         known.heard, known.is_empty = self._news, False
         known.after = min(known.after, Place(arrival.first_at, 0))
         if arrival.deferred_at is not None:
             known.planned = earliest(known.planned, arrival.deferred_at)
+        return True
 
     def _doubt(self) -> None:
         self._news += 1
         self._doubted = self._news
         self._views.clear()
+
+
+def _key(queues: Collection[str] | None) -> frozenset[str] | None:
+    return None if queues is None else frozenset(queues)
 
 
 def _best_first(line: Line) -> tuple[str, int]:

@@ -8,9 +8,11 @@ suspects is like any other, from bounds of its own; any other tells of those tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ from rowlock.stores.postgres.bounds import Bounds, Line, Place, Plan, earliest
 from rowlock.stores.postgres.due import ask_when_due
 from rowlock.stores.postgres.sessions import Session
 from rowlock.stores.postgres.suspects import Suspects
+from rowlock.stores.turns import Turn, Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +41,6 @@ class Look(NamedTuple):
     claims: list[Claim]
     now: datetime
     paused: object
-
-
-class Serving(NamedTuple):
-    """A queue, and the most that it gets of one look."""
-
-    queue: str
-    most: int
 
 
 class Claimer:
@@ -91,7 +87,7 @@ class Claiming:
     def __init__(self, bounds: Bounds, monotonic: Callable[[], float]) -> None:
         self._bounds = bounds
         self._monotonic = monotonic
-        self._turn = 0
+        self._turns = Turns()
 
     async def claim(
         self,
@@ -101,10 +97,9 @@ class Claiming:
         look_again: Callable[[float], None],
     ) -> Claimed:
         """Take due jobs (laws 3, 4, 5, 11, 13, 16)."""
-        # On by as many queues as it may serve, or its neighbours would be served again.
-        self._turn += demand.total
         plan = self._bounds.plan(demand.tasks, demand.queues, self._monotonic())
         if plan is not None:
+            plan = plan.within(demand.queues)
             look, is_sound = await self._look(session, demand, taker, plan)
             if look.claims or demand.total <= 0:
                 if len(look.claims) < demand.total:
@@ -125,7 +120,7 @@ class Claiming:
         found = await session.run("lines", queues=queues)
         plan = self._bounds.plan_full(
             demand.tasks, demand.queues, [Line(*row) for row in found], moment
-        )
+        ).within(demand.queues)
         look, is_sound = await self._look(session, demand, taker, plan)
         if not is_sound:
             # Everything was forgotten, this look's lines too.
@@ -134,7 +129,9 @@ class Claiming:
         if len(look.claims) < demand.total:
             due = await self._next_due(session, demand, plan, look.now)
         ended = self._monotonic()
-        self._bounds.looked_fully(demand.tasks, monotonic=ended, cost=ended - began)
+        self._bounds.looked_fully(
+            demand.tasks, demand.queues, monotonic=ended, cost=ended - began
+        )
         if len(look.claims) == demand.total:
             return self._claimed(demand, plan, look)
         return Claimed(claims=tuple(look.claims), now=look.now, next_due=due)
@@ -152,15 +149,12 @@ class Claiming:
         self, session: Session, demand: Demand, taker: Taker, plan: Plan
     ) -> tuple[Look, bool]:
         """Take what is due, and move the bounds; False where they were in doubt."""
-        servings = self._share(demand, plan)
         if len(plan.busy) <= 1:
-            look, exhausted = await self._serve(session, demand, taker, plan, servings)
+            look, exhausted = await self._serve(session, demand, taker, plan)
         else:
-            # Shares that are not used up go to the others: perhaps two statements.
+            # Shares that are not used up go to the others: perhaps more statements.
             async with session.transaction():
-                look, exhausted = await self._serve(
-                    session, demand, taker, plan, servings
-                )
+                look, exhausted = await self._serve(session, demand, taker, plan)
         # A later one of its line is further on.
         last = {(claim.queue, claim.priority): claim for claim in look.claims}
         found = {
@@ -178,24 +172,31 @@ class Claiming:
         return look, is_sound
 
     async def _serve(
-        self,
-        session: Session,
-        demand: Demand,
-        taker: Taker,
-        plan: Plan,
-        servings: Sequence[Serving],
+        self, session: Session, demand: Demand, taker: Taker, plan: Plan
     ) -> tuple[Look, set[Line]]:
         """Give each queue its share, and what is left to those that may want more."""
-        look = await self._take(
-            session, demand, taker, plan, servings, total=demand.total
-        )
-        exhausted = _exhausted(plan, servings, look.claims, demand.total)
-        rest = demand.total - len(look.claims)
-        more = _unserved(demand, plan, servings, look.claims) if rest else []
-        if more:
+        limits = _limits(demand, plan)
+        turn = self._turns.take(plan.busy, demand.weights, demand.total)
+        # What is believed to be empty comes first: it costs a probe, and what nobody
+        # told of, or has become due, doesn't wait until the others leave some room.
+        others = {queue: limits[queue] for queue in limits if queue not in plan.busy}
+        most = {**others, **turn.shares(limits)}
+        look = await self._take(session, demand, taker, plan, most, total=demand.total)
+        exhausted = _exhausted(plan, most, look.claims, demand.total)
+        asked = Counter(most)
+        # In proportion once more, then to whoever has it.
+        for is_shared in (True, False):
+            rest = demand.total - len(look.claims)
+            hungry = _hungry(limits, asked, look.claims)
+            if not (rest and hungry):
+                break
+            more = turn.more(hungry, rest) if is_shared else hungry
             further = await self._take(session, demand, taker, plan, more, total=rest)
             exhausted |= _exhausted(plan, more, further.claims, rest)
             look.claims.extend(further.claims)
+            asked.update(more)
+        if len(limits) > 1:
+            look = look._replace(claims=_in_turn(turn, plan.busy, look.claims))
         return look, exhausted
 
     async def _take(
@@ -204,12 +205,12 @@ class Claiming:
         demand: Demand,
         taker: Taker,
         plan: Plan,
-        servings: Sequence[Serving],
+        most: Mapping[str, int],
         *,
         total: int,
     ) -> Look:
-        """Run the claim once."""
-        served = {serving.queue: turn for turn, serving in enumerate(servings)}
+        """Run the claim once, for queues with the most that each may get of it."""
+        served = {queue: turn for turn, queue in enumerate(most)}
         lines = [line for line in plan.lines if line.queue in served]
         after = [plan.lines[line] for line in lines]
         found = await session.run(
@@ -217,7 +218,7 @@ class Claiming:
             tasks=rows.texts(list(demand.tasks)),
             suspects=str(demand.suspects),
             queues=rows.texts(list(served)),
-            limits=rows.numbers([serving.most for serving in servings]),
+            limits=rows.numbers(list(most.values())),
             line_queues=rows.texts([line.queue for line in lines]),
             priorities=rows.numbers([line.priority for line in lines]),
             after_ats=rows.instants([place.at for place in after]),
@@ -235,22 +236,6 @@ class Claiming:
             found.sort(key=lambda row: (served[row[3]], -row[4]))
         return Look([rows.claim(row) for row in found], now, paused)
 
-    def _share(self, demand: Demand, plan: Plan) -> list[Serving]:
-        """Let busy queues take turns and share alike; the others get what is left."""
-        limits = _limits(demand, plan)
-        queues = [queue for queue, limit in limits.items() if limit > 0]
-        busy = [queue for queue in queues if queue in plan.busy]
-        start = self._turn % max(1, len(busy))
-        each, over = divmod(demand.total, max(1, len(busy)))
-        return [
-            Serving(queue, min(limits[queue], each + (place < over)))
-            for place, queue in enumerate([*busy[start:], *busy[:start]])
-        ] + [
-            Serving(queue, min(limits[queue], demand.total))
-            for queue in queues
-            if queue not in plan.busy
-        ]
-
     async def _next_due(
         self, session: Session, demand: Demand, plan: Plan, now: datetime
     ) -> datetime | None:
@@ -267,7 +252,7 @@ class Claiming:
         )
 
     def _gap_left(self, demand: Demand) -> float:
-        return self._bounds.gap_left(demand.tasks, self._monotonic())
+        return self._bounds.gap_left(demand.tasks, demand.queues, self._monotonic())
 
 
 _by_due_time = itemgetter(16, 0)  # of the rows that `rows.claim` reads
@@ -278,36 +263,45 @@ def _limits(demand: Demand, plan: Plan) -> Mapping[str, int]:
     queues = dict.fromkeys(line.queue for line in plan.lines)
     if demand.queues is None:
         return dict.fromkeys(queues, demand.total)
-    return {queue: demand.queues[queue] for queue in queues}
+    return {queue: min(demand.queues[queue], demand.total) for queue in queues}
 
 
-def _unserved(
-    demand: Demand, plan: Plan, servings: Sequence[Serving], claims: Sequence[Claim]
-) -> list[Serving]:
-    """Name the queues that got all of their share, and may have more."""
-    limits = _limits(demand, plan)
-    got = _counts(claims)
-    return [
-        Serving(queue, limits[queue] - most)
-        for queue, most in servings
-        if most < limits[queue] and got.get(queue, 0) == most
-    ]
+def _hungry(
+    limits: Mapping[str, int], asked: Mapping[str, int], claims: Sequence[Claim]
+) -> Mapping[str, int]:
+    """Tell which queues gave all that they were asked for, and what each may yet."""
+    got = Counter(claim.queue for claim in claims)
+    return {
+        queue: limits[queue] - most
+        for queue, most in asked.items()
+        if got[queue] == most < limits[queue]
+    }
+
+
+def _in_turn(turn: Turn, busy: frozenset[str], claims: Sequence[Claim]) -> list[Claim]:
+    """Order claims as the queues take turns; those of one queue remain in order."""
+    jobs: dict[str, list[Claim]] = {queue: [] for queue in busy}
+    for claim in claims:
+        jobs.setdefault(claim.queue, []).append(claim)
+    dealt = turn.deal({queue: iter(jobs.pop(queue)) for queue in busy})
+    return [*dealt, *chain(*jobs.values())]
 
 
 def _exhausted(
-    plan: Plan, servings: Sequence[Serving], claims: Sequence[Claim], total: int
+    plan: Plan, most: Mapping[str, int], claims: Sequence[Claim], total: int
 ) -> set[Line]:
     """Name the lines that a look has read to their end."""
-    got = _counts(claims)
+    got = Counter(claim.queue for claim in claims)
     # Of a queue that gave all that it might, the last line that gave a job; a queue
     # that gave less was read to its end.
     last_read: dict[str, int | None] = {}
     worst = {claim.queue: claim.priority for claim in claims}
-    for queue, most in servings:
-        count = got.get(queue, 0)
-        last_read[queue] = worst.get(queue) if count >= min(most, total) else None
-        if count >= min(most, total) and not count:
-            del last_read[queue]
+    for queue, limit in most.items():
+        count = got[queue]
+        if count < min(limit, total):
+            last_read[queue] = None
+        elif count:
+            last_read[queue] = worst[queue]
         total -= count
         if total <= 0:
             break
@@ -317,10 +311,3 @@ def _exhausted(
         if line.queue in last_read
         and ((last := last_read[line.queue]) is None or line.priority > last)
     }
-
-
-def _counts(claims: Sequence[Claim]) -> Mapping[str, int]:
-    counts: dict[str, int] = {}
-    for claim in claims:
-        counts[claim.queue] = counts.get(claim.queue, 0) + 1
-    return counts

@@ -21,8 +21,11 @@ from rowlock._copying import (
     COLUMNS,
     PART_BYTES,
     PART_JOBS,
+    PART_KEYS,
+    SPAN,
     STATUS,
     Damage,
+    Once,
     Row,
     Survey,
     size_of,
@@ -41,6 +44,7 @@ from rowlock.stores.postgres.sessions import Session
 MOST_DAYS = 500
 
 _FINISHED_AT = COLUMNS.index("finished_at")
+_KEPT_FOR, _IS_FREED = COLUMNS.index(SPAN), COLUMNS.index("key_freed")
 _IN_HISTORY = (Status.SUCCEEDED, Status.CANCELLED)
 # What only people read may have in another store what no text of Postgres can; it is
 # written here as it would have been.
@@ -96,6 +100,14 @@ class PostgresCopying:
             if part:
                 yield part
 
+    async def once(self) -> AsyncGenerator[Sequence[Once]]:
+        """Give all keys of `once`; see `Copying.once`."""
+        async with self._transaction() as session:
+            after, limit = "", str(PART_KEYS)
+            while part := await session.run("copy_once", after=after, limit=limit):
+                yield [(key, at) for key, at in part]
+                after = part[-1][0]
+
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[Survey]:
         """Lock it against change, and tell what stands here; see `Copying.at_rest`."""
@@ -115,6 +127,7 @@ class PostgresCopying:
     async def _transaction(self) -> AsyncIterator[Session]:
         """Connect, and begin a transaction that may take its time."""
         session = await self._database.connect()
+        session.patience = None
         try:
             async with session.transaction():
                 await session.run("copying")
@@ -124,7 +137,7 @@ class PostgresCopying:
             session.drop()
 
     async def _survey(self, session: Session) -> Survey:
-        ((*counts, greatest_id, updated_at, days),) = await session.run("census")
+        ((*counts, greatest_id, updated_at, days, once),) = await session.run("census")
         ((last_id,),) = await session.run("last_given_id")
         workers = await session.run("live_workers")
         return Survey(
@@ -134,6 +147,7 @@ class PostgresCopying:
             last_id=max(last_id, greatest_id),
             updated_at=updated_at,
             days=days,
+            once=once,
             workers=tuple(rows.worker(row) for row in workers if row[1] is not None),
             pauses=tuple(map(rows.pause, await session.run("pausing"))),
             tasks=tuple(
@@ -178,14 +192,22 @@ class PostgresReceiving:
 
     async def add(self, jobs: Sequence[Row]) -> None:
         """Insert these jobs where they belong; see `Receiving.add`."""
-        over = [job for job in jobs if job[STATUS] in _IN_HISTORY]
+        over = list(filter(_is_in_history, jobs))
         for day in sorted({_day(job) for job in over} - self._days):
             await self._session.run("make_partition", day=day.isoformat())
             self._days.add(day)
         if over:
             await self._session.load("copy_history", map(_clean, over))
-        if live := [job for job in jobs if job[STATUS] not in _IN_HISTORY]:
+        if live := [job for job in jobs if not _is_in_history(job)]:
             await self._session.load("copy_live", map(_clean, live))
+
+    async def remember(self, keys: Sequence[Once]) -> None:
+        """Take these keys of `once`; see `Receiving.remember`."""
+        await self._session.run(
+            "copy_once_keys",
+            keys=rows.texts([key for key, _ in keys]),
+            ats=rows.instants([at for _, at in keys]),
+        )
 
     async def _add_pauses(self, pauses: Sequence[Pause]) -> None:
         await self._session.run(
@@ -223,6 +245,11 @@ def _as_the_owner() -> Iterator[None]:
 def _day(job: Row) -> date:
     day: date = job[_FINISHED_AT].astimezone(UTC).date()
     return day
+
+
+def _is_in_history(job: Row) -> bool:
+    keeps_key = job[_KEPT_FOR] is not None and not job[_IS_FREED]
+    return job[STATUS] in _IN_HISTORY and not keeps_key
 
 
 def _clean(job: Row) -> Row:

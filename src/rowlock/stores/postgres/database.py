@@ -15,7 +15,6 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -32,6 +31,8 @@ from rowlock.stores.postgres import direct, migrate, notify, sessions
 from rowlock.stores.postgres.address import Address
 from rowlock.stores.postgres.bounds import Arrival, Bounds
 from rowlock.stores.postgres.claim import Claimer
+from rowlock.stores.postgres.hearing import Hearing
+from rowlock.stores.postgres.home import Home, close, close_there, end, send
 from rowlock.stores.postgres.listen import Listener
 from rowlock.stores.postgres.notify import Teller
 from rowlock.stores.postgres.pool import Loan, Pool, closed, to_its_end
@@ -62,15 +63,6 @@ class Announced(Protocol[A_co]):
         ...
 
 
-@dataclass(slots=True)
-class Home:
-    """What one event loop has of a database."""
-
-    pool: Pool
-    teller: Teller
-    alarm: asyncio.TimerHandle | None = None
-
-
 class Database:
     """What runs on a database."""
 
@@ -98,6 +90,9 @@ class Database:
         self.identity: Row | None = None  # of the server and database, once open
         self.grace: Grace = Grace(self._clock)
         self.news: News = News(self._clock, self._sleepers_changed)
+        self.hearing: Hearing = Hearing(self._note, self.news.tell)
+        # How many claims have found work: who polls then begins anew.
+        self.finds: int = 0
         self.bounds: Bounds = Bounds()
         self.suspect_bounds: Bounds = Bounds()
         self.claimer: Claimer = Claimer(
@@ -107,7 +102,13 @@ class Database:
     @property
     def has_direct_url(self) -> bool:
         """Whether the environment says how to connect past a pooler."""
-        return self._address.direct != self._address.parameters
+        return self._address.variable is not None
+
+    @property
+    def is_hearing(self) -> bool:
+        """Whether news of other processes are heard now."""
+        listener = self._listener
+        return listener is not None and listener.is_hearing
 
     async def open(self) -> None:
         """Connect and check the schema; a second time does nothing."""
@@ -173,7 +174,7 @@ class Database:
             if announced.arrivals:
                 payload = home.teller.at_once(announced.arrivals)
                 if payload is not None:
-                    await _send(session, payload)
+                    await send(session, payload)
                 # Last: the caller is told before a worker of this loop has it.
                 self.hear(announced.arrivals)
         return announced.answer
@@ -187,19 +188,29 @@ class Database:
     async def tell_everything(self) -> None:
         """Tell that anything may have become due."""
         self.hear(None)
-        await self.write(partial(_send, payload=notify.EVERYTHING))
+        await self.write(partial(send, payload=notify.EVERYTHING))
 
     def hear(self, arrivals: Sequence[Arrival] | None) -> None:
-        """Hear of news; None is that anything may have come."""
+        """Hear of news of this process; None is that anything may have come."""
+        self._note(arrivals)
+        self.news.tell()
+
+    def _note(self, arrivals: Sequence[Arrival] | None) -> bool:
+        """Take news into account; whether they concern who looks here."""
         if arrivals is None:
             self.bounds.doubt()
             self.suspect_bounds.doubt()
-        else:
-            suspects = [arrival for arrival in arrivals if arrival.is_suspect]
-            self.bounds.heard(a for a in arrivals if not a.is_suspect)
-            if suspects:
-                self.suspect_bounds.heard(suspects)
-        self.news.tell()
+            return True
+        suspects = [arrival for arrival in arrivals if arrival.is_suspect]
+        concerns = self.bounds.heard(a for a in arrivals if not a.is_suspect)
+        if suspects:
+            concerns |= self.suspect_bounds.heard(suspects)
+        return concerns
+
+    def looked(self, *, found: bool) -> None:
+        """Note what a claim came to."""
+        self.finds += found
+        self.hearing.looked(found=found)
 
     # Connections
 
@@ -215,6 +226,28 @@ class Database:
             # It led here before: what the server refuses now, while somebody changes
             # a password or restores the database, may pass, and a worker goes on.
             raise StoreUnavailable(str(error)) from error
+
+    async def connect_directly(self) -> Session:
+        """Open a connection past a pooler, or else where the URL leads."""
+        session = await self.connect()
+        if not self.has_direct_url:
+            return session
+        try:
+            past = await self.connect_past(session)
+        except StoreUnavailable as error:
+            _log.warning("%s What is done once is done where the URL leads.", error)
+            return session
+        except BaseException:
+            session.drop()
+            raise
+        await session.close()
+        return past
+
+    async def connect_past(self, session: Session) -> Session:
+        """Open another connection by the direct URL, to the same database."""
+        here = (self._address, self.statements, self._given_clock)
+        (identity,) = await session.run("identity")
+        return await direct.connect(*here, identity)
 
     async def apart(self, run: Callable[[Session], Awaitable[R]]) -> R | None:
         """
@@ -245,12 +278,13 @@ class Database:
         if apart := [task for task in self._apart_tasks if task.get_loop() is here]:
             for task in apart:
                 task.cancel()
-            await asyncio.wait(apart)
+            # psycopg asks the server to stop, which may be frozen.
+            await asyncio.wait(apart, timeout=_CLOSING)
         for loop, home in homes.items():
             if loop is here:
-                await _close(home)
+                await close(home)
             else:
-                is_closed = _close_there(home, loop)
+                is_closed = close_there(home, loop)
                 until = time.monotonic() + _CLOSING
                 # That loop may end before it could set an event of ours.
                 while not is_closed() and time.monotonic() < until:  # noqa: ASYNC110
@@ -263,7 +297,7 @@ class Database:
             listener.stop()
         for loop, home in tuple(self._homes.items()):
             if loop.is_running():
-                _close_there(home, loop)
+                close_there(home, loop)
             else:
                 home.pool.drop()
 
@@ -276,9 +310,9 @@ class Database:
             if self.is_open and (self._listener is None or not self._listener.is_live):
                 at, statements = self._address, self.statements
                 connect = partial(direct.listen, at, statements, self.identity)
-                heard, tell = self._heard, self.news.tell
+                asking = statements["listening"], self.hearing
                 try:
-                    self._listener = Listener(connect, heard, tell, at.variable)
+                    self._listener = Listener(connect, *asking, at.variable)
                 except RuntimeError as error:
                     # No thread is to be had. Whoever sleeps looks up all the same, and
                     # this is tried again.
@@ -310,18 +344,15 @@ class Database:
         if home is None:
             pool = Pool(self.connect, self.shown)
             home = Home(pool, Teller(partial(self._send_apart, pool)))
-            await pool.start(partial(_end, home))
+            await pool.start(partial(end, home))
             with self._lock:
                 self._homes[loop] = home
         return home
 
-    def _heard(self, payload: str | None) -> None:
-        self.hear(None if payload is None else notify.read(payload))
-
     async def _send_apart(self, pool: Pool, payload: str) -> None:
         with contextlib.suppress(StoreError):
             async with pool.session() as session:
-                await _send(session, payload)
+                await send(session, payload)
 
     def _sleepers_changed(self) -> None:
         """Listen no longer than anybody sleeps."""
@@ -337,7 +368,7 @@ class Database:
             listener.stop()
             listener.join(_EXITING)
         for loop, home in tuple(self._homes.items()):
-            is_closed = _close_there(home, loop)
+            is_closed = close_there(home, loop)
             until = time.monotonic() + _EXITING
             while not is_closed() and time.monotonic() < until:
                 time.sleep(_LOOK)
@@ -347,37 +378,6 @@ class Database:
         """Begin anew in a forked child, without a touch on its parent's connections."""
         _parents.append((*self._homes.values(), self._listener))
         self._forget()
-
-
-async def _send(session: Session, payload: str) -> None:
-    """Notify. What it tells of is written; who misses it looks by himself, later."""
-    with contextlib.suppress(StoreError):
-        await session.run("notify", payload=payload)
-
-
-async def _close(home: Home) -> None:
-    await home.teller.flush()
-    await home.pool.close()
-
-
-def _close_there(home: Home, loop: asyncio.AbstractEventLoop) -> Callable[[], bool]:
-    """Have another thread's loop close its connections; ask the answer whether."""
-    closing: list[asyncio.Task[None]] = []
-
-    def begin() -> None:
-        closing.append(loop.create_task(_close(home)))
-
-    if loop.is_running():
-        # It may end in this moment, and then closes what it has by itself.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(begin)
-    return lambda: not loop.is_running() or any(task.done() for task in closing)
-
-
-async def _end(home: Home) -> None:
-    if home.alarm is not None:
-        home.alarm.cancel()
-    await home.teller.flush()
 
 
 _databases: WeakSet[Database] = WeakSet()

@@ -17,6 +17,7 @@ from rowlock._answers import Finding
 from rowlock._doctor import warning, well, wrong
 from rowlock._errors import ConfigError, SchemaMismatch, StoreError
 from rowlock.stores.postgres import migrate, symptoms
+from rowlock.stores.postgres.errors import Misled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +51,6 @@ class Situation(NamedTuple):
     sees_others: bool
     lets_see: str
     user: str
-    server_pid: int
 
 
 class PostgresDoctor:
@@ -76,7 +76,9 @@ class PostgresDoctor:
             (situation,) = await session.run("situation")
         found = [
             _doctor.clock(asked_at, servers, answered_at),
-            *self._situated(session, Situation(*situation)),
+            _standby(session, Situation(*situation)),
+            _sight(Situation(*situation)),
+            *await self._pooled(session),
         ]
         for about, look in _SERVER.items():
             found += await _seen(session, about, look)
@@ -87,23 +89,20 @@ class PostgresDoctor:
                 found += await _seen(session, about, look)
         return found
 
-    def _situated(self, session: Session, situation: Situation) -> list[Finding]:
-        """Judge what the connection itself tells."""
-        found = [_standby(session, situation), _sight(situation)]
-        # A server tells the number of the process that serves a connection as it
-        # begins; a pooler tells one of its own, or another one's.
-        is_pooled = session.connection.info.backend_pid != situation.server_pid
-        if is_pooled and not self._database.has_direct_url:
-            found.append(
-                warning(
-                    "pooler",
-                    "A pooler is between this machine and the server, and may hand a"
-                    " worker's LISTEN to somebody else, so that new jobs are found by"
-                    " looking only.",
-                    "Set `ROWLOCK_DIRECT_URL` to a URL of the server itself.",
-                )
-            )
-        return found
+    async def _pooled(self, session: Session) -> list[Finding]:
+        """Judge whether news can be heard, and old days be dropped beside readers."""
+        if not self._database.has_direct_url:
+            return [_pooler()] if session.is_pooled else []
+        try:
+            past = await self._database.connect_past(session)
+        except Misled as error:
+            what, _, cure = str(error).partition(": ")
+            return [wrong("pooler", f"{what}.", f"{cure[:1].upper()}{cure[1:]}")]
+        except (StoreError, ConfigError) as error:
+            return [_doctor.unseen("pooler", error)]
+        is_pooled = past.is_pooled
+        await past.close()
+        return [_pooler_past_pooler()] if is_pooled else []
 
     async def _schema(self, session: Session) -> Finding:
         try:
@@ -138,6 +137,24 @@ async def _seen(session: Session, about: str, look: Look) -> list[Finding]:
         if not session.is_usable:
             raise
         return [_doctor.unseen(about, error)]
+
+
+def _pooler() -> Finding:
+    return warning(
+        "pooler",
+        "A pooler is between this machine and the server, and may hand on a worker's"
+        " LISTEN: new jobs are looked for every 2 to 30 s, and old days leave"
+        " the history only while nobody reads it.",
+        "Set `ROWLOCK_DIRECT_URL` to a URL of the server itself.",
+    )
+
+
+def _pooler_past_pooler() -> Finding:
+    return warning(
+        "pooler",
+        "The direct URL leads to a pooler too, which is right in session mode only.",
+        "Have `ROWLOCK_DIRECT_URL` lead to the server itself, where it can be reached.",
+    )
 
 
 def _standby(session: Session, situation: Situation) -> Finding:

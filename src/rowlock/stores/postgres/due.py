@@ -20,24 +20,17 @@ async def ask_when_due(
     suspects: bool,
 ) -> datetime | None:
     """Ask when to look again at these lines after a look, and note it."""
-    lines = [line for line in plan.lines if serves(demand, line)]
-    after = [plan.lines[line] for line in lines]
     found = await session.run(
         "next_due",
         tasks=rows.texts(list(demand.tasks)),
         suspects=str(suspects),
         # Not the moment of this question, or what became due between is in neither.
         looked_at=looked_at.isoformat(),
-        queues=rows.texts([line.queue for line in lines]),
-        priorities=rows.numbers([line.priority for line in lines]),
-        after_ats=rows.instants([place.at for place in after]),
-        after_ids=rows.numbers([place.id for place in after]),
+        queues=rows.texts([line.queue for line in plan.lines]),
+        priorities=rows.numbers([line.priority for line in plan.lines]),
+        after_ats=rows.instants([place.at for place in plan.lines.values()]),
+        after_ids=rows.numbers([place.id for place in plan.lines.values()]),
     )
     planned = {Line(queue, priority): at for queue, priority, at in found}
-    bounds.planned(demand.tasks, plan, planned, asked=lines)
+    bounds.planned(demand.tasks, plan, planned)
     return min(planned.values(), default=None)
-
-
-def serves(demand: Demand, line: Line) -> bool:
-    """Say whether a demand has room for jobs of a line."""
-    return demand.queues is None or demand.queues.get(line.queue, 0) > 0

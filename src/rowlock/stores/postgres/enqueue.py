@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from rowlock._errors import StoreUnavailable
 from rowlock._job import NewJob
+from rowlock._keys import conflict
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Arrival, Line
 from rowlock.stores.postgres.errors import NoPartition
@@ -48,30 +49,66 @@ async def enqueue(session: Session, jobs: Sequence[NewJob]) -> Added:
 
 
 async def _enqueue_apart(session: Session, jobs: Sequence[NewJob]) -> Added:
-    if len(list(portions(jobs, _size))) <= 1:
+    if len(list(in_portions(jobs))) <= 1:
         return await _enqueue(session, jobs)
     async with session.transaction():
         return await _enqueue(session, jobs)
 
 
 async def _enqueue(session: Session, jobs: Sequence[NewJob]) -> Added:
-    found = [await _add(session, part) for part in portions(jobs, _size)]
-    return Added(
-        tuple(job_id for part in found for job_id in part.answer),
-        tuple(arrival for part in found for arrival in part.arrivals),
-    )
+    found = NOTHING
+    order = in_order(jobs)
+    for part in in_portions([jobs[place] for place in order]):
+        found = together(found, await _add(session, part, found.answer))
+    return as_given(found, order)
 
 
-async def _add(session: Session, jobs: Sequence[NewJob]) -> Added:
+def together(one: Added, other: Added) -> Added:
+    """Put the answers of two statements together."""
+    return Added(one.answer + other.answer, one.arrivals + other.arrivals)
+
+
+async def _add(
+    session: Session, jobs: Sequence[NewJob], before: Sequence[int | None]
+) -> Added:
     for _ in range(TRIES):
         found = await session.run(operation(jobs), **values(jobs))
-        if (it := added(jobs, found)) is not None:
+        if (it := added(jobs, found, before)) is not None:
             return it
     raise holders_change()
 
 
-def _size(job: NewJob) -> int:
-    return len(job.payload)
+def in_order(jobs: Sequence[NewJob]) -> Sequence[int]:
+    """
+    Give the places of jobs as they are to be added.
+
+    A statement takes its keys in sorted order. So do several, or two calls would block
+    each other: each would have a portion whose keys the other is still to take.
+    """
+    places = range(len(jobs))
+    if not any(map(_is_keyed, jobs)) or len(list(in_portions(jobs))) <= 1:
+        return places
+    # By their code points, as the collation "C" has it.
+    return sorted(
+        places, key=lambda at: (jobs[at].task, jobs[at].idempotency_key or "", at)
+    )
+
+
+def as_given(found: Added, order: Sequence[int]) -> Added:
+    """Put the ids of jobs that were added in an order into the order given."""
+    if isinstance(order, range):
+        return found
+    by_place = dict(zip(order, found.answer, strict=True))
+    return Added(tuple(by_place[at] for at in range(len(order))), found.arrivals)
+
+
+def _is_keyed(job: NewJob) -> bool:
+    return job.idempotency_key is not None
+
+
+def in_portions(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """Part jobs into those of one statement each."""
+    return portions(jobs, lambda job: len(job.payload))
 
 
 def portions(items: Sequence[R], size: Callable[[R], int]) -> Iterator[Sequence[R]]:
@@ -88,12 +125,14 @@ def portions(items: Sequence[R], size: Callable[[R], int]) -> Iterator[Sequence[
 
 def operation(jobs: Sequence[NewJob]) -> str:
     """Name the statement that adds these jobs."""
-    is_keyed = any(job.idempotency_key is not None for job in jobs)
-    return "enqueue_keyed" if is_keyed else "enqueue"
+    if any(job.on_conflict != "skip" for job in jobs):
+        return "enqueue_on_conflict"
+    return "enqueue_keyed" if any(map(_is_keyed, jobs)) else "enqueue"
 
 
 def values(jobs: Sequence[NewJob]) -> dict[str, str | None]:
     """Write the parameters of that statement."""
+    kept = [job.idempotency_for for job in jobs]
     return {
         "queues": rows.texts([job.queue for job in jobs]),
         "tasks": rows.texts([job.task for job in jobs]),
@@ -107,19 +146,49 @@ def values(jobs: Sequence[NewJob]) -> dict[str, str | None]:
         "backoffs": rows.texts([rows.maybe_json(job.backoff) for job in jobs]),
         "metas": rows.texts([rows.maybe_json(job.meta) for job in jobs]),
         "idempotency_keys": rows.texts([job.idempotency_key for job in jobs]),
+        "idempotency_fors": rows.numbers([rows.maybe_micros(k) for k in kept]),
+        "on_conflicts": rows.texts([job.on_conflict for job in jobs]),
     }
 
 
-def added(jobs: Sequence[NewJob], found: Sequence[Row]) -> Added | None:
+def added(
+    jobs: Sequence[NewJob], found: Sequence[Row], before: Sequence[int | None] = ()
+) -> Added | None:
     """
-    Read what the statement answered.
+    Read what the statement answered; `before` are the ids that the call has made.
 
     None: the holder of a key was changed meanwhile, so nothing was added; try again.
+
+    Raises:
+        KeyConflict: a job is in the way of one of these; nothing was added.
     """
-    ((now, ids),) = found
-    if ids is None:
+    if operation(jobs) == "enqueue_on_conflict":
+        return _decided(jobs, found, before)
+    ((now, text),) = found
+    if text is None:
         return None
-    return Added(tuple(ids), _arrivals(jobs, ids, now))
+    ids = rows.read_numbers(text)
+    return Added(ids, _arrivals(jobs, ids, datetime.fromisoformat(now)))
+
+
+def _decided(
+    jobs: Sequence[NewJob], found: Sequence[Row], before: Sequence[int | None]
+) -> Added:
+    """Read what `enqueue_on_conflict.sql` answered."""
+    ids = [made and int(made) for _, _, made, *_ in found]
+    replaced: list[Arrival] = []
+    for _, place, _, in_the_way, queue, priority, due, is_suspect in found:
+        if in_the_way is not None:
+            holder = int(in_the_way)
+            # One of the same call isn't there any more.
+            is_ours = holder in ids or holder in before
+            raise conflict(jobs[int(place) - 1], None if is_ours else holder)
+        if due is not None:
+            line, at = Line(queue, int(priority)), datetime.fromisoformat(due)
+            arrival = Arrival(line, at, at, is_suspect=is_suspect == "true")
+            replaced.append(arrival)
+    now = datetime.fromisoformat(found[0][0])
+    return Added(tuple(ids), (*_arrivals(jobs, ids, now), *replaced))
 
 
 def holders_change() -> StoreUnavailable:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from psycopg import errors as pg
 
 from rowlock._errors import (
+    AGAIN,
+    PERHAPS,
     ConfigError,
     OutcomeUnknown,
     RowlockError,
@@ -34,8 +36,12 @@ class Misled(StoreUnavailable):
     """The direct URL leads to another database; somebody has to correct it."""
 
 
+class Pooled(StoreUnavailable):
+    """A pooler is where LISTEN has to go; somebody has to say a direct URL."""
+
+
 class Locked(StoreUnavailable):
-    """Somebody's transaction held a lock for longer than we wait (law 18)."""
+    """Somebody's transaction held a lock for longer than we wait, or than it let us."""
 
 
 class Forbidden(StoreError):
@@ -50,7 +56,11 @@ class Taken(StoreError):
 _OURS: Mapping[type[pg.Error], tuple[type[StoreError], str]] = {
     pg.LockNotAvailable: (
         Locked,
-        "Somebody's transaction locks a part of {}: nothing was written, try again.",
+        "Somebody's transaction locks a part of {}: {again}.",
+    ),
+    pg.DeadlockDetected: (
+        Locked,
+        "Another transaction and this one waited for each other in {}: {again}.",
     ),
     pg.InsufficientPrivilege: (
         Forbidden,
@@ -101,17 +111,23 @@ _WRONG = {
 
 
 def translate(
-    error: pg.Error, shown: str, *, is_over: bool = False, commits: bool = False
+    error: pg.Error,
+    shown: str,
+    *,
+    is_over: bool = False,
+    commits: bool = False,
+    again: str = AGAIN,
 ) -> RowlockError:
     """
     Say as one of Rowlock's errors what went wrong; the caller chains the cause.
 
-    `is_over`: the connection ended with it; `commits`: while a commit was under way.
+    `is_over`: the connection ended with it; `commits`: while a commit was under way;
+    `again`: what to do about what passes.
     """
     if isinstance(error, pg.IdleInTransactionSessionTimeout):
         return StoreUnavailable(
             f"The database {shown} ended a transaction that stood still, since"
-            " something blocked the event loop: nothing was written, try again. Call"
+            f" something blocked the event loop: {AGAIN}. Call"
             " what blocks, such as a synchronous driver, in a thread"
             f" (asyncio.to_thread). ({told(error)})"
         )
@@ -120,29 +136,30 @@ def translate(
         error.sqlstate is None
         and isinstance(error, (pg.OperationalError, pg.InterfaceError))
     ):
-        return _broken(error, shown, commits=commits)
-    return _refused(error, shown)
+        return _broken(error, shown, commits=commits, again=again)
+    return _refused(error, shown, again)
 
 
 def is_stale(error: pg.Error) -> bool:
     """
-    Say whether a prepared statement no longer holds, on this connection.
+    Say whether a connection is to be replaced, as what it prepared no longer holds.
 
-    A migration changed the type of a column, or somebody discarded it: a pooler.
+    A migration changed the type of a column, or somebody discarded it. Or the server
+    has become a standby, and a new connection leads to the one that took its place.
     """
     # One SQLSTATE for all that isn't supported; the server's texts are translated.
     return (
-        isinstance(error, pg.InvalidSqlStatementName)
+        isinstance(error, (pg.InvalidSqlStatementName, pg.ReadOnlySqlTransaction))
         or error.diag.source_function == "RevalidateCachedQuery"
     )
 
 
-def _refused(error: pg.Error, shown: str) -> RowlockError:
+def _refused(error: pg.Error, shown: str, again: str) -> RowlockError:
     """Say why the server refused a statement."""
-    if is_stale(error):
+    if is_stale(error) and not isinstance(error, pg.ReadOnlySqlTransaction):
         return StoreUnavailable(
-            f"A statement was prepared before {shown} was migrated: nothing was"
-            f" written, try again. ({told(error)})"
+            f"A statement was prepared before {shown} was migrated: {again}."
+            f" ({told(error)})"
         )
     # A row that breaks a CHECK names it.
     if isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None:
@@ -152,13 +169,12 @@ def _refused(error: pg.Error, shown: str) -> RowlockError:
         )
     for kind, (ours, sentence) in _OURS.items():
         if isinstance(error, kind):
-            return ours(f"{sentence.format(shown)} ({told(error)})")
+            return ours(f"{sentence.format(shown, again=again)} ({told(error)})")
     state = error.sqlstate or ""
     for prefix, what in _PASSING.items():
         if state.startswith(prefix):
             return StoreUnavailable(
-                f"The database {shown} {what}: nothing was written, try again."
-                f" ({told(error)})"
+                f"The database {shown} {what}: {again}. ({told(error)})"
             )
     if state in _MISSING:
         return SchemaMismatch(
@@ -171,25 +187,23 @@ def _refused(error: pg.Error, shown: str) -> RowlockError:
     )
 
 
-def _broken(error: pg.Error, shown: str, *, commits: bool) -> StoreError:
+def _broken(error: pg.Error, shown: str, *, commits: bool, again: str) -> StoreError:
     if commits:
         return OutcomeUnknown(
-            f"The connection to {shown} broke during a commit: perhaps it was written,"
-            " perhaps not. Claim, renew and finish are safe to repeat, an enqueue only"
-            f" with an idempotency key. ({told(error)})"
+            f"The connection to {shown} broke during a commit: {PERHAPS}"
+            f" ({told(error)})"
         )
     return StoreUnavailable(
-        f"The database {shown} is out of reach: nothing was written, try again."
-        f" ({told(error)})"
+        f"The database {shown} is out of reach: {again}. ({told(error)})"
     )
 
 
 def partly(error: StoreError) -> OutcomeUnknown:
     """Say that an operation failed after a part of it was committed."""
     return OutcomeUnknown(
-        "A part of this was written before it failed: claim, renew and finish are safe"
-        " to repeat, as are the operators' verbs; an enqueue only with an idempotency"
-        f" key. ({error})"
+        "A part of this was written before it failed: call it again. An enqueue without"
+        " an idempotency key would add jobs twice: look first which are there."
+        f" ({error})"
     )
 
 

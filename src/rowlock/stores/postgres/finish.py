@@ -10,7 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from rowlock._fingerprint import fingerprint
-from rowlock._job import JSON, ClaimKey, NewJob, Outcome, Status
+from rowlock._job import JSON, ClaimKey, Outcome, Status
+from rowlock._keys import spawned_of
 from rowlock._outcome import in_words
 from rowlock._store import Renewal, Settled
 from rowlock.stores.postgres import rows
@@ -194,7 +195,7 @@ async def _write_part(session: Session, ordered: Sequence[Outcome]) -> Written:
 async def _spawn(
     session: Session, outcomes: Sequence[Outcome]
 ) -> tuple[Mapping[ClaimKey, tuple[int | None, ...]], Added]:
-    jobs: list[NewJob] = [job for outcome in outcomes for job in outcome.spawned]
+    jobs = [spawned_of(job) for outcome in outcomes for job in outcome.spawned]
     if not jobs:
         return {}, NOTHING
     added = await enqueue(session, jobs)
@@ -303,12 +304,27 @@ async def _extend(
 async def save(
     session: Session, key: ClaimKey, *, state: str | None, progress: str | None
 ) -> bool:
-    """Keep a running attempt's state or progress; False: the claim is lost."""
-    found = await session.run(
+    """
+    Keep a running attempt's state or progress; False: the claim is lost.
+
+    A row that is locked for a moment is waited for.
+
+    Raises:
+        Locked: it is locked for longer, perhaps by its handler's own transaction.
+    """
+    write = partial(
+        session.run,
         "save",
         id=str(key.job_id),
         claim=str(key.claim),
         state=state,
         progress=progress,
     )
-    return bool(found)
+    if await write():
+        return True
+    if not holds(key, await find(session, [key.job_id])):
+        return False
+    # Of no row; or what follows would pass for a part of a whole (law 15).
+    session.has_written = False
+    async with _holding(session, [key.job_id], _PATIENCE):
+        return bool(await write())

@@ -80,6 +80,7 @@ async def replay(
     places = {job_id: nth for nth, job_id in enumerate(dict.fromkeys(ids))}
 
     async def run(chosen: Sequence[int]) -> Sequence[Row]:
+        await session.run("free_keys_of", ids=rows.numbers(chosen))
         return await session.run(
             "replay",
             ids=rows.numbers(chosen),

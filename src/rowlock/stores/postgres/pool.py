@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from rowlock.stores.postgres.sessions import Session
 R = TypeVar("R")
 
 LARGEST = 10
+LAST_TURN = 1.0  # seconds, for those whose connection was cut to see it
 PATIENCE = 10.0  # seconds, for what was handed over before a close
 
 
@@ -36,12 +38,15 @@ class Pool:
         self._callers = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_closing = False
+        self._is_closed = False
         self._is_calm = asyncio.Event()
         self._keeper: AsyncGenerator[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self, on_end: Callable[[], Awaitable[None]]) -> None:
         """Have the loop close this pool when it ends, after `on_end`."""
         # asyncio.run and its kind close the generators that were begun on their loop.
+        self._loop = asyncio.get_running_loop()
         self._keeper = self._keep(on_end)
         await anext(self._keeper)
 
@@ -85,11 +90,17 @@ class Pool:
             await self._keeper.aclose()
 
     def drop(self) -> None:
-        """Close every connection at once, from anywhere: the loop doesn't run."""
-        self._is_closing = True
-        for session in (*self._idle, *self._used):
+        """Close every connection at once, from anywhere."""
+        self._is_closing = self._is_closed = True
+        for session in self._idle:
             session.drop()
         self._idle.clear()
+        is_running = self._loop is not None and self._loop.is_running()
+        for session in tuple(self._used):
+            if is_running:
+                session.cut()
+            else:
+                session.drop()
 
     async def _keep(
         self, on_end: Callable[[], Awaitable[None]]
@@ -98,12 +109,16 @@ class Pool:
             yield
         finally:
             await on_end()
-            self._is_closing = True
+            self._is_closing = self._is_closed = True
             idle, self._idle = self._idle, []
             for session in idle:
                 await session.close()
-            for session in self._used:
-                session.drop()
+            for session in tuple(self._used):
+                session.cut()
+            until = time.monotonic() + LAST_TURN
+            # Whose call ends now drops it; nobody is told of the last one.
+            while self._used and time.monotonic() < until:  # noqa: ASYNC110 - in the turns left
+                await asyncio.sleep(0)
 
     def _leave(self) -> None:
         self._callers -= 1
@@ -126,13 +141,24 @@ class Pool:
     async def _open(self) -> Session:
         self._count += 1
         try:
+            self._refuse_closed()
             session = await self._connect()
+            try:
+                # A server may have held it up beyond the close.
+                self._refuse_closed()
+            except StoreUnavailable:
+                session.drop()
+                raise
         except BaseException:
             self._count -= 1
             self._wake_next()
             raise
         self._used.add(session)
         return session
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise closed(self._shown)
 
     async def _wait(self, *, urgent: bool) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -151,7 +177,8 @@ class Pool:
 
     def _give_back(self, session: Session) -> None:
         self._used.discard(session)
-        if session.is_usable and not session.is_stale:
+        # One that a server held up beyond the close comes back to nobody.
+        if session.is_usable and not session.is_stale and not self._is_closed:
             self._idle.append(session)
         else:
             self._count -= 1

@@ -18,6 +18,7 @@ from rowlock._durations import iso
 from rowlock._errors import StoreUnavailable
 from rowlock._store import Retention
 from rowlock.stores.postgres import rows
+from rowlock.stores.postgres.errors import Locked
 from rowlock.stores.postgres.sessions import Session
 
 _log = logging.getLogger("rowlock.store")
@@ -56,6 +57,8 @@ async def drop(
     None where another process is at it. Where a reader is in the way it is named in the
     log, and the rest is left for the next time: no other day can be detached before.
     """
+    if session.is_pooled:
+        return await _drop_in_transactions(session, retention, names)
     span = f"{rows.micros(PATIENCE) // 1000}ms"
     ((is_ours, *_),) = await session.run("retiring", span=span)
     if not is_ours:
@@ -70,6 +73,40 @@ async def drop(
             if not session.is_usable:
                 raise
             await _name_the_reader(session, day, shown)
+            break
+        count += day.jobs if day.is_dropped_whole else 0
+    return count
+
+
+async def _drop_in_transactions(
+    session: Session, retention: Retention, names: Collection[str]
+) -> int:
+    """
+    Drop them through a pooler, which keeps nothing but a transaction together.
+
+    That can't detach beside readers, so it waits for them for a moment only, as
+    everybody who finishes a job waits behind it.
+    """
+    count = 0
+    for day in await past_days(session, retention):
+        if day.name not in names:
+            continue
+        try:
+            async with session.transaction():
+                ((is_ours, _),) = await session.run("retiring_briefly")
+                if not is_ours:
+                    break
+                if day.is_pending:
+                    await _change(session, "finalize_partition", day)
+                await _change(session, "drop_partition", day)
+        except Locked as error:
+            _log.warning(
+                "%s is past its retention and can't be dropped yet. It is tried again"
+                " with the next pruning; past a pooler, where ROWLOCK_DIRECT_URL leads,"
+                " it would be dropped beside who reads the history. (%s)",
+                day.name,
+                error,
+            )
             break
         count += day.jobs if day.is_dropped_whole else 0
     return count

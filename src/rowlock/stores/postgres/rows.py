@@ -31,6 +31,14 @@ def numbers(values: Sequence[float | None]) -> str | None:
     return f"{{{','.join('NULL' if v is None else str(v) for v in values)}}}"
 
 
+def read_numbers(text: str) -> tuple[int | None, ...]:
+    """Read an array of whole numbers."""
+    written = text[1:-1].split(",")
+    if "NULL" not in text:
+        return tuple(map(int, written))
+    return tuple(None if number == "NULL" else int(number) for number in written)
+
+
 def flags(values: Sequence[bool]) -> str:
     """Write an array of 1 and 0."""
     return f"{{{','.join('1' if value else '0' for value in values)}}}"
@@ -75,6 +83,11 @@ def _quoted(text: str) -> str:
 def micros(duration: timedelta) -> int:
     """Write a duration in microseconds."""
     return duration // _MICROSECOND
+
+
+def maybe_micros(duration: timedelta | None) -> int | None:
+    """Write a duration in microseconds, or nothing."""
+    return None if duration is None else micros(duration)
 
 
 def to_json(value: JSON) -> str:
@@ -152,6 +165,7 @@ def job(row: Row) -> Job:
         result=read_json(row[27]),
         payload=read_json(row[28]),
         fingerprint=row[29],
+        key_until=row[30],
     )
 
 

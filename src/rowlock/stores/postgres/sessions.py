@@ -3,15 +3,21 @@ One connection of our own, set up, and what runs on it.
 
 Parameters travel as text, of the type that the statement says: so a statement is the
 same one whatever numbers it is given, and is planned once a connection.
+
+Behind a pooler nothing outlives its transaction, neither settings nor prepared
+statements: the server's session is somebody else's afterwards.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import re
 import select
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -22,7 +28,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import ExecStatus, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.string import TextLoader
 
@@ -35,6 +41,8 @@ Row: TypeAlias = tuple[Any, ...]  # the statement says what is in it
 Value: TypeAlias = str | date | None
 
 OLDEST_SERVER = 150000
+# Seconds; longer than session.sql has the server work on a statement.
+PATIENCE = 35.0
 MOST_KEPT_ROWS = 20
 
 
@@ -77,6 +85,13 @@ class _Lenient(_Adapters):
         self.connection = connection
 
 
+_BEGIN = b"BEGIN"
+# Behind a pooler, where what session.sql sets comes too late for it. Not READ WRITE, at
+# which a standby refuses to be read.
+_BEGIN_POOLED = b"BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED"
+_COMMIT = b"COMMIT"
+
+
 class Session:
     """A connection, and the statements that run on it, each a transaction or in one."""
 
@@ -98,7 +113,24 @@ class Session:
         self.is_stale: bool = False
         # Whether something was committed since this session was lent.
         self.has_written: bool = False
+        # Whether a pooler is between, which may hand on the server's session.
+        self.is_pooled: bool = False
+        # For how long an answer is awaited, in seconds; None where the server sets no
+        # bound either.
+        self.patience: float | None = PATIENCE
         self._has_news = _watch(connection.pgconn.socket)
+
+    async def set_up(self) -> None:
+        """Have its statements run as they must, whatever the database says."""
+        usual = self.connection.prepare_threshold
+        self.connection.prepare_threshold = None
+        ((*_, self.is_pooled),) = await self.run("session", **self._served)
+        if not self.is_pooled:
+            self.connection.prepare_threshold = usual
+
+    @property
+    def _served(self) -> dict[str, str]:
+        return {"process": str(self.connection.pgconn.backend_pid)}
 
     @property
     def is_usable(self) -> bool:
@@ -131,10 +163,11 @@ class Session:
     ) -> list[Row]:
         """Run a text that is no statement of ours; without values it may be several."""
         connection = self.connection
-        commits = statement == _COMMIT or (self.is_usable and _writes(statement))
+        commits = statement == _COMMIT or (self.is_usable and writes(statement))
         cursor = self._cursors.pop(statement, None) or connection.cursor()
         try:
-            await cursor.execute(statement, values, prepare=values is not None)
+            with self._bounded():
+                await self._send(cursor, statement, values)
             result = cursor.pgresult
             if result is None or result.status != ExecStatus.TUPLES_OK:
                 return []
@@ -156,6 +189,54 @@ class Session:
             self._cursors[statement] = cursor
         return rows
 
+    async def _send(
+        self,
+        cursor: AsyncCursor[Row],
+        statement: bytes,
+        values: Mapping[str, Value] | None,
+    ) -> None:
+        if not self.is_pooled or self.is_in_transaction:
+            await cursor.execute(statement, values, prepare=values is not None)
+        elif not statement.startswith(_BEGIN):
+            # One way to the server and back, as without a pooler.
+            try:
+                async with self.connection.pipeline():
+                    await self._begin(_BEGIN_POOLED)
+                    await cursor.execute(statement, values)
+                    await self.connection.execute(_COMMIT)
+            except BaseException:
+                await self._roll_back()
+                raise
+        else:
+            async with self.connection.pipeline():
+                await self._begin(_BEGIN_POOLED if statement == _BEGIN else statement)
+
+    async def _begin(self, statement: bytes) -> None:
+        await self.connection.execute(statement)
+        await self.connection.execute(self._statements["session"], self._served)
+
+    async def _roll_back(self) -> None:
+        # Where the connection can't any more, the server does it by itself.
+        with contextlib.suppress(psycopg.Error), self._bounded():
+            await self.connection.execute("ROLLBACK", prepare=False)
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """
+        Give up a connection on which no answer comes, though the server would stop.
+
+        A frozen server, or whoever answers for a lost one, takes bytes for ever.
+        """
+        if self.patience is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        alarm = loop.call_later(self.patience, cut, self.connection.pgconn)
+        try:
+            yield
+        finally:
+            alarm.cancel()
+
     async def load(self, operation: str, rows: Iterable[Row]) -> None:
         """Run a COPY, which these rows go into, in a transaction."""
         connection = self.connection
@@ -176,15 +257,13 @@ class Session:
         return transformer.load_rows(0, result.ntuples, tuple)
 
     @asynccontextmanager
-    async def transaction(self, begin: bytes = b"BEGIN") -> AsyncIterator[None]:
+    async def transaction(self, begin: bytes = _BEGIN) -> AsyncIterator[None]:
         """Make what is run inside all or none."""
         await self.execute(begin)
         try:
             yield
         except BaseException:
-            # Where the connection can't any more, the server does it by itself.
-            with contextlib.suppress(psycopg.Error):
-                await self.connection.execute("ROLLBACK", prepare=False)
+            await self._roll_back()
             raise
         await self.execute(_COMMIT)
 
@@ -201,17 +280,24 @@ class Session:
         """End the connection."""
         await self.connection.close()
 
+    def cut(self) -> None:
+        """Have whoever uses it see it broken; any thread."""
+        cut(self.connection.pgconn)
+
     def drop(self) -> None:
-        """End the connection at once, from anywhere: its loop may be gone."""
+        """
+        End the connection at once, from anywhere: its loop may be gone.
+
+        Nobody may be using it: libpq would go on with what was freed.
+        """
         self.connection.pgconn.finish()
 
 
-_COMMIT = b"COMMIT"
-_WRITING = re.compile(rb"\b(INSERT|DELETE|(?<!FOR )UPDATE)\b")
+_WRITING = re.compile(rb"\b(INSERT|DELETE|(?<!FOR )UPDATE|add_each)\b")
 
 
 @lru_cache(maxsize=256)
-def _writes(statement: bytes) -> bool:
+def writes(statement: bytes) -> bool:
     """
     Say whether a statement writes a row.
 
@@ -245,7 +331,7 @@ async def connect(
     try:
         _check_version(connection.info.server_version, shown)
         session = Session(connection, statements, clock, shown)
-        await session.run("session")
+        await session.set_up()
     except BaseException:
         connection.pgconn.finish()
         raise
@@ -261,10 +347,19 @@ def _check_version(version: int, shown: str) -> None:
         raise ConfigError(msg)
 
 
-def _watch(socket: int) -> Callable[[], object]:
+def cut(pgconn: PGconn) -> None:
+    """Have whoever waits for an answer on a connection see it broken; any thread."""
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(pgconn.socket)) as own,
+    ):
+        own.shutdown(socket.SHUT_RDWR)
+
+
+def _watch(number: int) -> Callable[[], object]:
     """Give a question whether there is anything to read."""
     if not hasattr(select, "poll"):  # Windows
-        return lambda: select.select([socket], [], [], 0)[0]
+        return lambda: select.select([number], [], [], 0)[0]
     poll = select.poll()
-    poll.register(socket, select.POLLIN)
+    poll.register(number, select.POLLIN)
     return lambda: poll.poll(0)

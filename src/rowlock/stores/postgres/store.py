@@ -161,8 +161,9 @@ class PostgresStore:
 
     @asynccontextmanager
     async def _apart(self) -> AsyncIterator[Session]:
-        """Open a connection for what is done once."""
-        session = await self._database.connect()
+        """Open a connection for what is done once, and may take its time."""
+        session = await self._database.connect_directly()
+        session.patience = None
         try:
             yield session
         finally:
@@ -180,7 +181,7 @@ class PostgresStore:
         if self._database.news.is_wanted:
             # Who is never without work never sleeps, but must hear of suspects.
             self._database.listen()
-        return await self._database.write(
+        claimed = await self._database.write(
             partial(
                 self._database.claimer.claim,
                 demand=demand,
@@ -189,6 +190,8 @@ class PostgresStore:
             ),
             urgent=True,
         )
+        self._database.looked(found=bool(claimed.claims))
+        return claimed
 
     async def renew(
         self,
@@ -221,15 +224,20 @@ class PostgresStore:
             partial(finishing.finish, outcomes=outcomes), urgent=True
         )
 
-    def wakeups(self) -> PostgresWakeups:
-        """Subscribe to news of this store; close it when done."""
-        return PostgresWakeups(self._database)
+    def wakeups(self, poll_interval: timedelta | None = None) -> PostgresWakeups:
+        """Subscribe to news of this store; see `Store.wakeups`."""
+        return PostgresWakeups(self._database, poll_interval)
 
     async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
         """Read claims whose lease is over, or all of a worker; see `Store.lost`."""
-        if worker is None and not self._database.grace.is_over():
+        grace, look = self._database.grace, partial(read.lost, limit=limit)
+        if worker is not None:
+            return await self._database.read(partial(look, worker=worker))
+        if not grace.is_over():
             return ()
-        return await self._database.read(partial(read.lost, limit=limit, worker=worker))
+        claims = await self._database.read(partial(look, worker=None))
+        # Or the machine slept while this was on its way, and all of its leases ran out.
+        return claims if grace.is_over() else ()
 
     async def save(
         self, key: ClaimKey, *, state: str | None = None, progress: str | None = None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rowlock._store import Claimed, Demand
 from rowlock.stores.postgres import rows
 from rowlock.stores.postgres.bounds import Bounds, Line, Plan
-from rowlock.stores.postgres.due import ask_when_due, serves
+from rowlock.stores.postgres.due import ask_when_due
 from rowlock.stores.postgres.sessions import Row, Session
 
 # The age of what a claim may be told; then workers that came and went are seen.
@@ -96,18 +96,19 @@ class Suspects:
         )
         waiting = await self._ask(session, demand, worker, plan)
         ended = self._monotonic()
-        self._bounds.looked_fully(demand.tasks, monotonic=ended, cost=ended - began)
+        self._bounds.looked_fully(
+            demand.tasks, demand.queues, monotonic=ended, cost=ended - began
+        )
         return waiting
 
     async def _ask(
         self, session: Session, demand: Demand, worker: str, plan: Plan
     ) -> Waiting:
-        lines = [line for line in plan.lines if serves(demand, line)]
         found = await session.run(
             "suspects",
             tasks=rows.texts(list(demand.tasks)),
-            queues=rows.texts([line.queue for line in lines]),
-            priorities=rows.numbers([line.priority for line in lines]),
+            queues=rows.texts([line.queue for line in plan.lines]),
+            priorities=rows.numbers([line.priority for line in plan.lines]),
         )
         now, *paused = found[0][-3:]
         due = [row for row in found if row[0] is not None]
@@ -117,7 +118,7 @@ class Suspects:
             now=now,
             paused=paused,
             found={},
-            exhausted=set(lines) - {Line(row[0], row[1]) for row in due},
+            exhausted=set(plan.lines) - {Line(row[0], row[1]) for row in due},
         )
         is_known, next_due = self._bounds.next_due(demand.tasks, plan, now)
         if not is_known:

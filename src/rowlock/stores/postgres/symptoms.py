@@ -100,6 +100,7 @@ class Holder(NamedTuple):
     held_for: float | None
     held_over: int
     cure: str | None
+    has_jobs: bool
 
     @property
     def is_old(self) -> bool:
@@ -119,6 +120,10 @@ class Holder(NamedTuple):
         return f"{_KINDS[self.kind]} {self.name}{behind}"
 
 
+_JOBS = (
+    " The jobs that it has locked, as a handler's hold() and complete() lock theirs,"
+    " run until it ends: nobody recovers or cancels them."
+)
 _KINDS = {
     "session": "Session",
     "prepared": "The prepared transaction",
@@ -157,7 +162,7 @@ def _holds(holder: Holder, dead: int, cure: str) -> Finding:
         "horizon",
         f"{holder} has held a snapshot {' and '.join(filter(None, spans))}: rows that"
         f" died since can't be removed, about {dead:,} of the live jobs' so far, and"
-        " each full look of a worker steps over them.",
+        f" each full look of a worker steps over them.{_JOBS * holder.has_jobs}",
         cure,
     )
 

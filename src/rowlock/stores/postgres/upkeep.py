@@ -39,31 +39,48 @@ async def prune(session: Session, retention: Retention, *, limit: int) -> Upkept
 
 
 async def _prune(session: Session, retention: Retention, limit: int) -> Upkept:
+    freed = await _free_keys(session, retention, limit)
     expired = await session.run("expire", limit=str(limit))
+    succeeded = str(rows.micros(retention.succeeded))
+    cancelled = str(rows.micros(retention.cancelled))
+    gone: list[Row] = await session.run(
+        "prune_left", succeeded=succeeded, cancelled=cancelled, limit=str(limit)
+    )
     await session.run("move_left", limit=str(limit))
-    failed = await session.run(
-        "prune_failed", failed=str(rows.micros(retention.failed)), limit=str(limit)
+    gone += await session.run(
+        "prune_failed",
+        failed=str(rows.micros(retention.failed)),
+        limit=str(limit - len(gone)),
     )
     days = await past_days(session, retention)
     whole = [day for day in days if day.is_dropped_whole]
     since = max((day.ends_at for day in whole), default=None)
-    old: list[Row] = []
-    if len(failed) < limit:
-        old = await session.run(
+    if len(gone) < limit:
+        gone += await session.run(
             "prune_history",
-            succeeded=str(rows.micros(retention.succeeded)),
-            cancelled=str(rows.micros(retention.cancelled)),
+            succeeded=succeeded,
+            cancelled=cancelled,
             since=None if since is None else since.isoformat(),
-            limit=str(limit - len(failed)),
+            limit=str(limit - len(gone)),
         )
     await session.run("forget_workers")
     await session.run("forget_pauses")
     await session.run("forget_rules")
-    deleted = len(failed) + len(old)
     return Upkept(
-        Pruned(expired=len(expired), deleted=deleted),
-        frozenset(day.name for day in (days if deleted < limit else whole)),
+        Pruned(expired=len(expired), deleted=len(gone), freed=freed),
+        frozenset(day.name for day in (days if len(gone) < limit else whole)),
     )
+
+
+async def _free_keys(session: Session, retention: Retention, limit: int) -> int:
+    """Free keys of jobs that kept them for long enough, and forget those of `once`."""
+    freed = await session.run("free_keys", limit=str(limit))
+    forgotten = await session.run(
+        "forget_once",
+        kept=str(rows.micros(retention.once)),
+        limit=str(limit - len(freed)),
+    )
+    return len(freed) + len(forgotten)
 
 
 async def register(

@@ -19,6 +19,7 @@ from rowlock._store import Claimed
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.statements import SQL
 from rowlock.stores.sqlite.thread import PENDING
+from rowlock.stores.turns import Turns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -38,13 +39,6 @@ class Line(NamedTuple):
     task: str
     first_at: int
     later_at: int | None
-
-
-class Offer(NamedTuple):
-    """A queue's due jobs, read as they are asked for, and how many it may give."""
-
-    jobs: Iterator[int]
-    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +91,6 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The due jobs chosen, in the order to start them, and when to look again."""
-
-    ids: Sequence[int]
-    next_due: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Waiting:
     """Suspects that a demand passes by: since when, and when the next is due."""
 
@@ -117,21 +103,24 @@ _NOBODY_WAITS = Waiting()
 
 
 def peek(
-    connection: sqlite3.Connection, now: int, demand: Demand, turn: int, *, worker: str
+    connection: sqlite3.Connection, now: int, demand: Demand, *, worker: str
 ) -> Claimed | Pending:
     """Answer a claim that gets nothing, without a write."""
     look = _look(connection, now, demand)
-    choice = _choose(look, turn, total=min(1, demand.total))
-    if choice.ids:
+    lines, next_due = _served(look)
+    # Of any queue: whose turn it is makes no difference, and remains what it is.
+    if demand.total > 0 and any(
+        any(_in_order(Reader(look, queue, 1), due)) for queue, due in lines.items()
+    ):
         return PENDING
-    return _claimed((), look, choice, worker)
+    return _claimed((), look, next_due, worker)
 
 
 def claim(
     connection: sqlite3.Connection,
     now: int,
     demand: Demand,
-    turn: int,
+    turns: Turns,
     *,
     worker: str,
     lease: int,
@@ -140,11 +129,12 @@ def claim(
     """Take the due jobs that the demand gets (laws 3, 5)."""
     # Chosen again: what was seen before the write lock may be taken or paused by now.
     look = _look(connection, now, demand)
-    choice = _choose(look, turn, total=demand.total)
+    lines, next_due = _served(look)
+    ids = _choose(look, lines, turns)
     taken = connection.execute(
         SQL["claim"],
         {
-            "ids": json.dumps(choice.ids),
+            "ids": json.dumps(ids),
             "worker": worker,
             "leased_until": now + lease,
             "alone": alone,
@@ -152,15 +142,15 @@ def claim(
         },
     ).fetchall()
     by_id = {row[0]: row for row in taken}
-    claims = tuple(rows.claim(by_id[job_id]) for job_id in choice.ids)
-    return _claimed(claims, look, choice, worker)
+    claims = tuple(rows.claim(by_id[job_id]) for job_id in ids)
+    return _claimed(claims, look, next_due, worker)
 
 
 def _claimed(
-    claims: tuple[Claim, ...], look: Look, choice: Choice, worker: str
+    claims: tuple[Claim, ...], look: Look, next_due: int | None, worker: str
 ) -> Claimed:
     waiting = _waiting(look, worker)
-    planned = [at for at in (choice.next_due, waiting.next_due) if at is not None]
+    planned = [at for at in (next_due, waiting.next_due) if at is not None]
     return Claimed(
         claims=claims,
         now=rows.instant(look.now),
@@ -177,9 +167,7 @@ def _waiting(look: Look, worker: str) -> Waiting:
     since: list[int] = []
     chosen_since: list[int] = []
     next_due: list[int] = []
-    for queue, limit in look.limits.items():
-        if look.demand.queues is not None and limit <= 0:
-            continue
+    for queue in look.limits:
         lines = look.lines(queue, suspects=True)
         next_due.extend(_next_due(lines, queue, look.pauses))
         due = look.due(lines, queue)
@@ -208,21 +196,35 @@ def _chosen(look: Look, queue: str, task: str) -> str | None:
     return None if found is None else str(found[0])
 
 
-def _choose(look: Look, turn: int, *, total: int) -> Choice:
-    """Choose `total` due jobs; `turn` says which of the queues is served first."""
-    suspects = look.demand.suspects
-    queues = sorted(queue for queue, limit in look.limits.items() if limit > 0)
-    share = max(1, total // max(1, len(queues)))
-    offered: list[Offer] = []
+def _served(look: Look) -> tuple[Mapping[str, Sequence[Line]], int | None]:
+    """Tell which lines of which queues have due jobs, and when the next one will be."""
+    served: dict[str, Sequence[Line]] = {}
     next_due: list[int] = []
-    for queue in _rotated(queues, turn):
-        lines = look.lines(queue, suspects=suspects)
-        next_due.extend(_next_due(lines, queue, look.pauses))
-        if due := look.due(lines, queue):
-            limit = look.limits[queue]
-            reader = Reader(look, queue, min(share, limit))
-            offered.append(Offer(_in_order(reader, due), limit))
-    return Choice(_deal(offered, total), min(next_due, default=None))
+    for queue, limit in look.limits.items():
+        if limit > 0:
+            lines = look.lines(queue, suspects=look.demand.suspects)
+            next_due.extend(_next_due(lines, queue, look.pauses))
+            if due := look.due(lines, queue):
+                served[queue] = due
+    return served, min(next_due, default=None)
+
+
+def _choose(
+    look: Look, served: Mapping[str, Sequence[Line]], turns: Turns
+) -> Sequence[int]:
+    """Choose due jobs, in the order to start them, as the queues take turns."""
+    turn = turns.take(served, look.demand.weights, look.demand.total)
+    most = turn.shares(look.limits)
+    # What others can't use it may get too, up to its limit, and reads on for it.
+    return turn.deal(
+        {
+            queue: islice(
+                _in_order(Reader(look, queue, max(1, most[queue])), due),
+                look.limits[queue],
+            )
+            for queue, due in served.items()
+        }
+    )
 
 
 def _next_due(lines: Sequence[Line], queue: str, pauses: Pauses) -> Iterator[int]:
@@ -233,31 +235,6 @@ def _next_due(lines: Sequence[Line], queue: str, pauses: Pauses) -> Iterator[int
                 yield line.later_at
         elif (until := pauses.until(queue, line.task)) is not None:
             yield max(until, line.first_at)
-
-
-def _deal(offered: Sequence[Offer], total: int) -> Sequence[int]:
-    """Take one job of each queue in turn, until there is enough or nothing left."""
-    if len(offered) == 1:
-        (offer,) = offered
-        return list(islice(offer.jobs, min(total, offer.limit)))
-    chosen: list[int] = []
-    while offered:
-        rest = []
-        for offer in offered:
-            if len(chosen) >= total:
-                return chosen
-            job_id = next(offer.jobs, None)
-            if job_id is not None:
-                chosen.append(job_id)
-                if offer.limit > 1:
-                    rest.append(Offer(offer.jobs, offer.limit - 1))
-        offered = rest
-    return chosen
-
-
-def _rotated(queues: Sequence[str], turn: int) -> Sequence[str]:
-    start = turn % max(1, len(queues))
-    return [*queues[start:], *queues[:start]]
 
 
 class Reader(NamedTuple):

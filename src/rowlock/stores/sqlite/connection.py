@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import sqlite3
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from rowlock._errors import ConfigError
+from rowlock.stores.chance import CHANCE
 from rowlock.stores.sqlite import errors
 from rowlock.stores.sqlite.payload import fits
 from rowlock.stores.sqlite.peers import Peers
@@ -185,7 +185,7 @@ def patiently(
                 give_up_at, seen = min(now + PATIENCE, began + _LONGEST_QUEUE), others
             if now >= give_up_at:
                 raise
-        time.sleep(random.uniform(0.0005, 0.002))  # noqa: S311 - spreads, no secret
+        time.sleep(CHANCE.uniform(0.0005, 0.002))
 
 
 def _commits_of_others(connection: sqlite3.Connection) -> object:

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._copying import (
@@ -19,7 +21,10 @@ from rowlock._copying import (
     INSTANTS,
     PART_BYTES,
     PART_JOBS,
+    PART_KEYS,
+    SPAN,
     Damage,
+    Once,
     Row,
     Survey,
     size_of,
@@ -43,6 +48,7 @@ R = TypeVar("R")
 _FROM = 1
 _INSTANTS_TO = _FROM + len(INSTANTS)
 _FLAGS_TO = _INSTANTS_TO + len(FLAGS)
+_SPAN = COLUMNS.index(SPAN)
 
 
 class SQLiteCopying:
@@ -79,6 +85,14 @@ class SQLiteCopying:
             cursor = await apart.run(lambda own: own.execute(SQL["copy_jobs"]))
             while part := await apart.run(lambda _: _read_part(cursor)):
                 yield part
+
+    async def once(self) -> AsyncGenerator[Sequence[Once]]:
+        """Give all keys of `once`; see `Copying.once`."""
+        async with self._apart() as apart:
+            after = ""
+            while part := await apart.run(partial(_read_keys, after=after)):
+                yield part
+                after = part[-1][0]
 
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[Survey]:
@@ -128,6 +142,7 @@ class SQLiteCopying:
             last_id=max(census[5], 0 if given is None else given[0]),
             updated_at=rows.maybe_instant(census[6]),
             days=census[7],
+            once=census[8],
             workers=tuple(
                 map(rows.worker, connection.execute(SQL["live_workers"], now))
             ),
@@ -173,6 +188,13 @@ class SQLiteReceiving:
         """Insert these jobs as they are; see `Receiving.add`."""
         await self._apart.run(
             lambda own: own.executemany(SQL["copy_job"], map(_of_row, jobs))
+        )
+
+    async def remember(self, keys: Sequence[Once]) -> None:
+        """Take these keys of `once`; see `Receiving.remember`."""
+        arriving = [{"key": key, "at": rows.to_micros(at)} for key, at in keys]
+        await self._apart.run(
+            lambda own: own.executemany(SQL["copy_once_key"], arriving)
         )
 
 
@@ -233,12 +255,21 @@ def _read_part(cursor: sqlite3.Cursor) -> list[Row]:
     return part
 
 
+def _read_keys(connection: sqlite3.Connection, *, after: str) -> list[Once]:
+    found = connection.execute(
+        SQL["copy_once"], {"after": after, "limit": PART_KEYS}
+    ).fetchall()
+    return [(key, rows.instant(at)) for key, at in found]
+
+
 def _to_row(found: rows.Row) -> Row:
     return (
         found[0],
         *map(rows.maybe_instant, found[_FROM:_INSTANTS_TO]),
         *map(bool, found[_INSTANTS_TO:_FLAGS_TO]),
-        *found[_FLAGS_TO:],
+        *found[_FLAGS_TO:_SPAN],
+        None if found[_SPAN] is None else timedelta(microseconds=found[_SPAN]),
+        *found[_SPAN + 1 :],
     )
 
 
@@ -246,7 +277,9 @@ def _of_row(job: Row) -> dict[str, object]:
     values = (
         job[0],
         *(at and rows.to_micros(at) for at in job[_FROM:_INSTANTS_TO]),
-        *job[_INSTANTS_TO:],
+        *job[_INSTANTS_TO:_SPAN],
+        None if job[_SPAN] is None else rows.to_span(job[_SPAN]),
+        *job[_SPAN + 1 :],
     )
     return dict(zip(COLUMNS, values, strict=True))
 

@@ -118,10 +118,11 @@ def _take_turn(
 
 
 def _replayable(
-    connection: sqlite3.Connection, _now: int, *, task: str, limit: int
+    connection: sqlite3.Connection, now: int, *, task: str, limit: int
 ) -> tuple[int, ...]:
     found = connection.execute(
-        SQL["replayable"], {"task": task, "most": MOST_REPLAYS, "limit": limit}
+        SQL["replayable"],
+        {"task": task, "most": MOST_REPLAYS, "limit": limit, "now": now},
     ).fetchall()
     return tuple(job_id for (job_id,) in found)
 

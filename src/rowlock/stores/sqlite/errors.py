@@ -10,6 +10,8 @@ from __future__ import annotations
 import sqlite3
 
 from rowlock._errors import (
+    AGAIN,
+    PERHAPS,
     ConfigError,
     OutcomeUnknown,
     RowlockError,
@@ -60,17 +62,33 @@ def is_locked(error: sqlite3.Error) -> bool:
     )
 
 
+def is_read_only(error: sqlite3.Error) -> bool:
+    """Say whether the connection may only read, whatever others may."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_READONLY_DIRECTORY)
+
+
 def translate(
-    error: sqlite3.Error, path: str, *, opening: bool = False
+    error: sqlite3.Error, path: str, *, opening: bool = False, again: str = AGAIN
 ) -> RowlockError:
-    """Say as one of Rowlock's errors what went wrong; the caller chains the cause."""
+    """
+    Say as one of Rowlock's errors what went wrong; the caller chains the cause.
+
+    `again`: what to do about what passes.
+    """
     code = primary(error)
     if opening and code in _WRONG:
         return ConfigError(f"The database {path} {_WRONG[code]}. ({error})")
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY_SNAPSHOT:
+        # Of a user's alone: ours have the lock from their beginning.
+        return StoreUnavailable(
+            f"The transaction of the connection lent has read {path} before another"
+            f" wrote to it, so it can't write any more: {again}. One that begins with"
+            f" BEGIN IMMEDIATE is spared that. ({error})"
+        )
     if code in _PASSING:
         return StoreUnavailable(
-            f"The database {path} {_PASSING[code]}: nothing was written, try again."
-            f" ({error})"
+            f"The database {path} {_PASSING[code]}: {again}. ({error})"
         )
     return StoreError(
         f"The database {path} refused a statement, and nothing was written: {error}."
@@ -90,7 +108,5 @@ def translate_commit(error: sqlite3.Error, path: str) -> StoreError:
             f" try again. ({error})"
         )
     return OutcomeUnknown(
-        f"The database {path} failed during a commit ({error}): perhaps it was"
-        " written, perhaps not. Claim, renew and finish are safe to repeat, an"
-        " enqueue only with an idempotency key."
+        f"The database {path} failed during a commit: {PERHAPS} ({error})"
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowlock._errors import ClaimLost
 from rowlock._fingerprint import fingerprint
 from rowlock._job import JSON, ClaimKey, Status
+from rowlock._keys import spawned_of
 from rowlock._outcome import in_words
-from rowlock._store import Renewal, Settled
+from rowlock._store import Fate, Renewal, Settled
 from rowlock.stores._json import write_json
 from rowlock.stores.sqlite import rows
 from rowlock.stores.sqlite.enqueue import enqueue
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rowlock._job import Outcome
+    from rowlock.stores.sqlite.statements import Executor
 
 LAST_ERROR = 1000  # characters of `last_error`
 
@@ -34,7 +37,7 @@ class End(NamedTuple):
 
 
 def finish(
-    connection: sqlite3.Connection, now: int, outcomes: Sequence[Outcome]
+    connection: Executor, now: int, outcomes: Sequence[Outcome]
 ) -> tuple[Settled, ...]:
     """Write these outcomes where their claim holds, then the jobs they spawn."""
     jobs = find(connection, {outcome.key.job_id for outcome in outcomes})
@@ -58,11 +61,49 @@ def finish(
     connection.executemany(SQL["add_error"], errors)
     # Only now: the jobs that are done have freed their keys.
     return tuple(
-        answer._replace(spawned=enqueue(connection, now, outcome.spawned))
+        answer._replace(
+            spawned=enqueue(connection, now, list(map(spawned_of, outcome.spawned)))
+        )
         if answer.accepted and outcome.spawned
         else answer
         for answer, outcome in zip(settled, outcomes, strict=True)
     )
+
+
+def complete(
+    executor: Executor, now: int, outcome: Outcome, *, progress: str | None
+) -> tuple[int | None, ...]:
+    """
+    Write a success, and the last word of its progress, in its handler's transaction.
+
+    Raises:
+        ClaimLost: the claim doesn't hold (law 6).
+    """
+    if progress is not None:
+        save(executor, now, outcome.key, state=None, progress=progress)
+    (settled,) = finish(executor, now, [outcome])
+    if not settled.accepted:
+        raise ClaimLost(*outcome.key)
+    return settled.spawned
+
+
+def settled(
+    executor: Executor, _now: int, keys: Sequence[ClaimKey]
+) -> tuple[Fate, ...]:
+    """Tell what became of claims; under the write lock no other transaction is open."""
+    jobs = find(executor, {key.job_id for key in keys})
+    return tuple(_fate(key, jobs.get(key.job_id)) for key in keys)
+
+
+def _fate(key: ClaimKey, job: Found | None) -> Fate:
+    # Only what has ended is deleted or pruned: it did so within a moment.
+    if job is None:
+        return Fate.SUCCEEDED
+    if job.claims == key.claim and job.status is Status.SUCCEEDED:
+        return Fate.SUCCEEDED
+    if job.claims == key.claim and job.status is Status.RUNNING:
+        return Fate.RUNNING
+    return Fate.LOST
 
 
 def _holds(outcome: Outcome, job: Found) -> bool:
@@ -122,7 +163,7 @@ def _row(outcome: Outcome, end: End, now: int) -> dict[str, object]:
     }
 
 
-def _version(connection: sqlite3.Connection, worker: str | None) -> str | None:
+def _version(connection: Executor, worker: str | None) -> str | None:
     """Tell the version of the code that a worker runs, as it has registered."""
     found = connection.execute(SQL["version_of"], {"worker": worker}).fetchone()
     return None if found is None else found[0]
@@ -182,7 +223,7 @@ def renew(
 
 
 def save(
-    connection: sqlite3.Connection,
+    connection: Executor,
     now: int,
     key: ClaimKey,
     *,

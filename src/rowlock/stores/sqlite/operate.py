@@ -65,7 +65,7 @@ def replay(
         job, due = jobs[job_id], now + delay + places[job_id] * pace
         if job.status not in (Status.FAILED, Status.CANCELLED) or _is_spent(job, most):
             continue
-        blocked_by = _blocking(connection, job)
+        blocked_by = _blocking(connection, now, job)
         if blocked_by is not None:
             done[job_id] = Answer(
                 job_id=job_id, done=False, status=job.status, blocked_by=blocked_by
@@ -177,12 +177,16 @@ def _is_spent(job: Found, most: int | None) -> bool:
     return job.status is not Status.FAILED or job.auto_replays >= most
 
 
-def _blocking(connection: sqlite3.Connection, job: Found) -> int | None:
+def _blocking(connection: sqlite3.Connection, now: int, job: Found) -> int | None:
     if job.idempotency_key is None:
         return None
-    found = connection.execute(
-        SQL["blocking"], {"task": job.task, "idempotency_key": job.idempotency_key}
-    ).fetchone()
+    holder = {
+        "job_id": job.id,
+        "task": job.task,
+        "idempotency_key": job.idempotency_key,
+    }
+    connection.execute(SQL["free_key"], {**holder, "now": now})
+    found = connection.execute(SQL["blocking"], holder).fetchone()
     return None if found is None else found[0]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rowlock._job import Claim, Job
+    from rowlock.stores.sqlite.statements import Executor
 
 # Statuses whose jobs are few beside those that succeeded: these are read from an index.
 _LISTINGS = {
@@ -50,7 +51,7 @@ class Found(NamedTuple):
     auto_replays: int
 
 
-def find(connection: sqlite3.Connection, ids: Collection[int]) -> dict[int, Found]:
+def find(connection: Executor, ids: Collection[int]) -> dict[int, Found]:
     """Tell how these jobs stand, by id; under the write lock it stays so."""
     found = connection.execute(SQL["find"], {"ids": json.dumps(list(ids))}).fetchall()
     return {row[0]: Found(row[0], Status(row[1]), *row[2:]) for row in found}

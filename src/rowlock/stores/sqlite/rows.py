@@ -124,6 +124,7 @@ def job(row: Row) -> Job:
         result=read_json(row[27]),
         payload=_read_object(row[28]),
         fingerprint=row[29],
+        key_until=maybe_instant(row[30]),
     )
 
 

@@ -25,6 +25,7 @@ from rowlock.stores.sqlite.enqueue import enqueue
 from rowlock.stores.sqlite.figures import SQLiteFigures, stats
 from rowlock.stores.sqlite.lent import SQLiteLent
 from rowlock.stores.sqlite.url import Address, read_url, show_url
+from rowlock.stores.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -80,7 +81,9 @@ class SQLiteStore:
         self._dead_letters = SQLiteDeadLetters(self._database)
         self._figures = SQLiteFigures(self._database, self._clock)
         self._copying = SQLiteCopying(self._database, self._clock)
-        self._turn = 0
+        # Apart, or a claim of one that comes before each of the others takes every turn
+        # of a queue.
+        self._turns = {suspects: Turns() for suspects in (False, True)}
         # A store that is dropped unclosed. At exit the threads run on: `thread._flush`.
         finalize(self, self._database.abandon).atexit = False
 
@@ -149,19 +152,16 @@ class SQLiteStore:
     ) -> Claimed:
         """Take due jobs for this worker; see `Store.claim`."""
         self._database.grace.learn(lease)
-        turn = self._turn
-        # On by as many queues as it may serve, or its neighbours would be served again.
-        self._turn = turn + demand.total
         return await self._database.write(
             partial(
                 claiming.claim,
                 demand=demand,
-                turn=turn,
+                turns=self._turns[demand.suspects],
                 worker=worker,
                 lease=rows.to_span(lease),
                 alone=alone,
             ),
-            peek=partial(claiming.peek, demand=demand, turn=turn, worker=worker),
+            peek=partial(claiming.peek, demand=demand, worker=worker),
         )
 
     async def renew(
@@ -197,15 +197,21 @@ class SQLiteStore:
             partial(finishing.finish, outcomes=outcomes), news=news
         )
 
-    def wakeups(self) -> Subscription:
-        """Subscribe to news of this store; close it when done."""
+    def wakeups(self, poll_interval: timedelta | None = None) -> Subscription:
+        """Subscribe to news of this store, which always come; see `Store.wakeups`."""
+        del poll_interval
         return self._database.news.subscribe()
 
     async def lost(self, limit: int, *, worker: str | None = None) -> Sequence[Claim]:
         """Read claims whose lease is over, or all of a worker; see `Store.lost`."""
-        if worker is None and not self._database.grace.is_over():
+        grace, look = self._database.grace, partial(read.lost, limit=limit)
+        if worker is not None:
+            return await self._database.read(partial(look, worker=worker))
+        if not grace.is_over():
             return ()
-        return await self._database.read(partial(read.lost, limit=limit, worker=worker))
+        claims = await self._database.read(partial(look, worker=None))
+        # Or the machine slept while this was on its way, and all of its leases ran out.
+        return claims if grace.is_over() else ()
 
     async def save(
         self, key: ClaimKey, *, state: str | None = None, progress: str | None = None

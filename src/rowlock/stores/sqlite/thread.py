@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from rowlock._errors import RowlockError, StoreUnavailable
+from rowlock._errors import AGAIN, RowlockError, StoreUnavailable
 from rowlock.stores.sqlite import connection as connections
 from rowlock.stores.sqlite import errors, rows
 
@@ -140,7 +140,7 @@ class Thread:
         except RuntimeError as error:
             msg = (
                 f"The database {self._path} can't be used, there is no thread to be"
-                f" had: nothing was written, try again. ({error})"
+                f" had: {AGAIN}. ({error})"
             )
             raise StoreUnavailable(msg) from error
         _threads.add(self)

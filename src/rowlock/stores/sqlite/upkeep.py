@@ -24,6 +24,7 @@ def prune(
     connection: sqlite3.Connection, now: int, retention: Retention, *, limit: int
 ) -> Pruned:
     """Expire what was never started in time, delete what finished long ago (law 12)."""
+    freed = connection.execute(SQL["free_keys"], {"now": now, "limit": limit}).rowcount
     expired = expire(connection, now, limit)
     deleted = connection.execute(
         SQL["prune"],
@@ -37,11 +38,15 @@ def prune(
     connection.execute(
         SQL["forget_workers"], {"since": now - rows.to_span(_FORGOTTEN_AFTER)}
     )
+    once = connection.execute(
+        SQL["forget_once"],
+        {"since": now - rows.to_span(retention.once), "limit": limit - freed},
+    ).rowcount
     connection.execute(SQL["forget_pauses"], {"now": now})
     connection.execute(
         SQL["forget_rules"], {"since": now - rows.to_span(_FORGOTTEN_AFTER)}
     )
-    return Pruned(expired=expired, deleted=deleted)
+    return Pruned(expired=expired, deleted=deleted, freed=freed + once)
 
 
 def register(

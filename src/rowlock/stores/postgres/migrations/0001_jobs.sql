@@ -37,6 +37,14 @@ CREATE TABLE {schema}.live (
     task text COLLATE "C" NOT NULL,
     worker text COLLATE "C",
     idempotency_key text COLLATE "C",
+    -- For how long after its end a job keeps its key, and whether it has freed it sooner.
+    idempotency_for interval,
+    key_freed boolean NOT NULL DEFAULT false,
+    -- In UTC, where a day has 24 hours. By itself, so that no way of ending forgets it.
+    key_until timestamptz GENERATED ALWAYS AS (
+        CASE WHEN NOT key_freed THEN
+            (finished_at AT TIME ZONE 'UTC' + idempotency_for) AT TIME ZONE 'UTC' END
+    ) STORED,
     backoff json,
     last_error text,
     fingerprint text COLLATE "C",
@@ -81,14 +89,19 @@ CREATE INDEX live_held ON {schema}.live (worker)
     WHERE status = 'running';
 CREATE INDEX live_expiring ON {schema}.live (expires_at)
     WHERE status = 'pending' AND attempts = 0 AND expires_at IS NOT NULL;
-CREATE INDEX live_failed ON {schema}.live (finished_at)
+CREATE INDEX live_failed ON {schema}.live (finished_at, key_until)
     WHERE status = 'failed';
--- Jobs that a caller's transaction completed, and that met no partition.
+-- Jobs that a caller's transaction completed, and that met no partition; and those that
+-- kept their key, until it is free.
 CREATE INDEX live_left ON {schema}.live (finished_at)
-    WHERE status IN ('succeeded', 'cancelled');
--- Law 10.
-CREATE UNIQUE INDEX live_unfinished_keys ON {schema}.live (task, idempotency_key)
-    WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running');
+    WHERE status IN ('succeeded', 'cancelled') AND key_until IS NULL;
+CREATE INDEX live_kept_keys ON {schema}.live (key_until)
+    WHERE key_until IS NOT NULL;
+-- Law 10. A job that keeps its key after its end stays here, in the same index, so that
+-- there is no moment at which two could have it.
+CREATE UNIQUE INDEX live_held_keys ON {schema}.live (task, idempotency_key)
+    WHERE idempotency_key IS NOT NULL
+        AND (status IN ('pending', 'running') OR key_until IS NOT NULL);
 CREATE INDEX live_keys ON {schema}.live (idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
@@ -240,7 +253,7 @@ SELECT
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
     created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
-    fingerprint, auto_replays
+    fingerprint, auto_replays, key_until
 FROM {schema}.live
 UNION ALL
 SELECT
@@ -248,5 +261,5 @@ SELECT
     failures, losses, max_attempts, timeout, backoff, idempotency_key, leased_until,
     worker, cancel_requested_at, last_error, errors, result, state, progress, meta,
     created_at, started_at, finished_at, updated_at, alone, abandoned, suspect,
-    fingerprint, auto_replays
+    fingerprint, auto_replays, key_until
 FROM {schema}.history;

@@ -175,13 +175,11 @@ BEGIN
 END
 $function$;
 
--- Adds a job, unless an unfinished one of its task holds the key: then the answer is
--- null (laws 1, 2, 10). What isn't given is the task's own as apps and workers have told
+-- Adds a job, unless another of its task holds the key, as it is unfinished or keeps its
+-- key for a while: then the answer is null, or what `on_conflict` says (`add`; laws 1, 2,
+-- 10). What isn't given is the task's own as apps and workers have told
 -- it, and of a task that none has brought yet, Rowlock's. Whoever listens is told when the
--- caller commits.
--- A holder of the key that was not started in time is cancelled where it stands; upkeep
--- moves it to the history. Waits where another transaction is adding the same key, or
--- has such a holder: it may yet roll back.
+-- caller commits. Waits where another transaction is adding the same key.
 CREATE FUNCTION {schema}.enqueue(
     task text,
     payload text DEFAULT '{}',
@@ -193,7 +191,9 @@ CREATE FUNCTION {schema}.enqueue(
     max_attempts integer DEFAULT NULL,
     timeout interval DEFAULT NULL,
     backoff interval[] DEFAULT NULL,
-    idempotency_key text DEFAULT NULL
+    idempotency_key text DEFAULT NULL,
+    idempotency_for interval DEFAULT NULL,
+    on_conflict text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -204,7 +204,7 @@ DECLARE
     refusal text;
     own record;
     due timestamptz;
-    made bigint;
+    it record;
 BEGIN
     refusal := coalesce(
         CASE WHEN enqueue.task IS NULL THEN
@@ -227,7 +227,16 @@ BEGIN
         ) END,
         {schema}.instant_fault(enqueue.expires_at, 'expires_at'),
         {schema}.delay_fault(enqueue.timeout, 'timeout'),
-        {schema}.backoff_fault(enqueue.backoff)
+        {schema}.backoff_fault(enqueue.backoff),
+        {schema}.delay_fault(enqueue.idempotency_for, 'idempotency_for'),
+        CASE WHEN enqueue.on_conflict NOT IN ('skip', 'raise', 'replace') THEN format(
+            'on_conflict is skip, raise or replace, not %s.', enqueue.on_conflict
+        ) END,
+        CASE
+            WHEN enqueue.idempotency_key IS NULL AND (
+                enqueue.idempotency_for IS NOT NULL OR enqueue.on_conflict IS NOT NULL
+            ) THEN 'idempotency_for and on_conflict are of an idempotency_key: say one.'
+        END
     );
     IF refusal IS NULL THEN
         SELECT
@@ -252,65 +261,32 @@ BEGIN
         (moment AT TIME ZONE 'UTC' + enqueue.delay) AT TIME ZONE 'UTC',
         moment
     );
-    -- Again where the holder was changed while we waited.
-    FOR try IN 1..3 LOOP
-        IF enqueue.idempotency_key IS NOT NULL THEN
-            UPDATE {schema}.live
-            SET
-                status = 'cancelled', finished_at = moment, updated_at = moment,
-                errors = {schema}.noted(
-                    errors,
-                    jsonb_build_object('event', 'expired', 'at', {schema}.iso(moment))
-                )
-            WHERE ctid = ANY (ARRAY(
-                SELECT holder.ctid FROM {schema}.live AS holder
-                WHERE holder.task = enqueue.task
-                    AND holder.idempotency_key = enqueue.idempotency_key
-                    AND holder.idempotency_key IS NOT NULL
-                    AND holder.status IN ('pending', 'running')
-                    AND (
-                        holder.status = 'pending' AND holder.attempts = 0
-                        AND holder.expires_at <= moment
-                    ) IS TRUE
-                LIMIT 1
-                FOR UPDATE
-            ));
-        END IF;
-        INSERT INTO {schema}.live AS job (
-            run_at, expires_at, created_at, updated_at, timeout, priority, max_attempts,
-            queue, task, backoff, payload, idempotency_key
-        )
-        VALUES (
-            due, enqueue.expires_at, moment, moment,
-            extract(epoch FROM enqueue.timeout),
-            coalesce(enqueue.priority, own.priority),
-            coalesce(enqueue.max_attempts, own.max_attempts),
-            coalesce(enqueue.queue, own.queue), enqueue.task,
-            {schema}.steps(enqueue.backoff), enqueue.payload::json,
-            enqueue.idempotency_key
-        )
-        ON CONFLICT (task, idempotency_key)
-        WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running')
-        DO NOTHING
-        RETURNING job.id INTO made;
-        EXIT WHEN made IS NOT NULL OR NOT EXISTS (
-            SELECT FROM {schema}.live AS holder
-            WHERE holder.task = enqueue.task
-                AND holder.idempotency_key = enqueue.idempotency_key
-                AND holder.idempotency_key IS NOT NULL
-                AND holder.status IN ('pending', 'running')
-                AND holder.attempts = 0 AND holder.expires_at <= moment
-        );
-    END LOOP;
-    IF made IS NOT NULL THEN
+    it := {schema}.add(
+        nextval({ids}), moment, coalesce(enqueue.on_conflict, 'skip'), enqueue.task,
+        enqueue.idempotency_key, nullif(enqueue.idempotency_for, interval '0'),
+        coalesce(enqueue.queue, own.queue), enqueue.payload::json,
+        coalesce(enqueue.priority, own.priority), due, enqueue.expires_at,
+        coalesce(enqueue.max_attempts, own.max_attempts),
+        extract(epoch FROM enqueue.timeout), {schema}.steps(enqueue.backoff), NULL
+    );
+    IF it.in_the_way IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'unique_violation',
+            MESSAGE = format(
+                'Job %s of task %L holds the key %L, with another payload: nothing was'
+                ' enqueued.',
+                it.in_the_way, enqueue.task, enqueue.idempotency_key
+            );
+    END IF;
+    IF it.made IS NOT NULL OR it.replaced IS NOT NULL THEN
         PERFORM {schema}.tell(
-            coalesce(enqueue.queue, own.queue),
-            coalesce(enqueue.priority, own.priority),
+            coalesce(it.its_queue, enqueue.queue, own.queue),
+            coalesce(it.its_priority, enqueue.priority, own.priority),
             due,
             enqueue.run_at IS NOT NULL OR enqueue.delay > interval '0'
         );
     END IF;
-    RETURN made;
+    RETURN it.made;
 END
 $function$;
 
@@ -327,14 +303,16 @@ CREATE FUNCTION {schema}.enqueue(
     max_attempts integer DEFAULT NULL,
     timeout interval DEFAULT NULL,
     backoff interval[] DEFAULT NULL,
-    idempotency_key text DEFAULT NULL
+    idempotency_key text DEFAULT NULL,
+    idempotency_for interval DEFAULT NULL,
+    on_conflict text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 SELECT {schema}.enqueue(
     task, payload::text, queue, priority, delay, run_at, expires_at, max_attempts,
-    timeout, backoff, idempotency_key
+    timeout, backoff, idempotency_key, idempotency_for, on_conflict
 );
 $function$;
 
@@ -349,14 +327,16 @@ CREATE FUNCTION {schema}.enqueue(
     max_attempts integer DEFAULT NULL,
     timeout interval DEFAULT NULL,
     backoff interval[] DEFAULT NULL,
-    idempotency_key text DEFAULT NULL
+    idempotency_key text DEFAULT NULL,
+    idempotency_for interval DEFAULT NULL,
+    on_conflict text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
 SELECT {schema}.enqueue(
     task, payload::text, queue, priority, delay, run_at, expires_at, max_attempts,
-    timeout, backoff, idempotency_key
+    timeout, backoff, idempotency_key, idempotency_for, on_conflict
 );
 $function$;
 

@@ -65,8 +65,8 @@ EXCEPTION
 END
 $function$;
 
--- Puts a failed or cancelled job back to pending, unless an unfinished one of its task
--- holds its key (law 10). Answers `done`, `blocked by` a job, or as it stands. Waits for
+-- Puts a failed or cancelled job back to pending, unless another of its task holds its
+-- key (law 10). Answers `done`, `blocked by` a job, or as it stands. Waits for
 -- another transaction for a second (law 18).
 CREATE FUNCTION {schema}.replay(id bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
@@ -120,11 +120,17 @@ BEGIN
         WHERE history.id = dead.id AND (history.status = 'cancelled') IS TRUE
         FOR UPDATE;
     END IF;
+    UPDATE {schema}.live AS other
+    SET key_freed = true
+    WHERE other.task = dead.task AND other.idempotency_key = key
+        AND other.idempotency_key IS NOT NULL
+        AND (other.status IN ('pending', 'running') OR other.key_until IS NOT NULL)
+        AND (other.key_until <= statement_timestamp()) IS TRUE;
     SELECT other.id INTO dead.blocked_by
     FROM {schema}.live AS other
     WHERE other.task = dead.task AND other.idempotency_key = key
-        AND other.idempotency_key IS NOT NULL
-        AND other.status IN ('pending', 'running');
+        AND other.idempotency_key IS NOT NULL AND other.id <> dead.id
+        AND (other.status IN ('pending', 'running') OR other.key_until IS NOT NULL);
 END
 $function$;
 
@@ -152,13 +158,14 @@ WITH gone AS (
 returned AS (
     INSERT INTO {schema}.live (
         id, run_at, created_at, started_at, updated_at, timeout, priority, claims,
-        attempts, max_attempts, auto_replays, queue, task, idempotency_key, backoff,
-        last_error, progress, meta, errors, state, payload
+        attempts, max_attempts, auto_replays, queue, task, idempotency_key,
+        idempotency_for, backoff, last_error, progress, meta, errors, state, payload
     )
     SELECT
         gone.id, moment, created_at, started_at, moment, timeout, priority, claims,
-        attempts, max_attempts, auto_replays, queue, task, idempotency_key, backoff,
-        last_error, progress, meta, {schema}.replayed(errors, moment), state, payload
+        attempts, max_attempts, auto_replays, queue, task, idempotency_key,
+        idempotency_for, backoff, last_error, progress, meta,
+        {schema}.replayed(errors, moment), state, payload
     FROM gone
     RETURNING queue, priority
 ),
@@ -172,6 +179,7 @@ kept AS (
         losses = 0,
         suspect = false,
         unrecoverable = false,
+        key_freed = false,
         worker = NULL,
         cancel_requested_at = NULL,
         finished_at = NULL,
@@ -187,6 +195,43 @@ revived AS (
 )
 SELECT {schema}.tell(queue, priority, moment, true) FROM revived;
 $function$;
+
+-- Locks the row of a claim in the caller's transaction, while which nobody recovers,
+-- renews or ends it. Where the claim doesn't hold (law 6) it raises, so that this
+-- transaction can't commit. Waits for a second for whoever has the row (law 18).
+CREATE FUNCTION {schema}.hold(id bigint, claim integer) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '1s'
+AS $function$
+BEGIN
+    PERFORM FROM {schema}.live
+    WHERE live.id = hold.id AND live.claims = hold.claim
+        AND (live.status = 'running') IS TRUE
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'RL001',
+            MESSAGE = format('Claim %s of job %s is lost', hold.claim, hold.id);
+    END IF;
+    RETURN true;
+END
+$function$;
+
+-- Whether the history has the partition of an instant, by its name: a statement that
+-- inserts where there is none fails, and its transaction with it.
+CREATE FUNCTION {schema}.has_day(at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN EXISTS (
+    SELECT FROM pg_inherits
+    WHERE inhparent = to_regclass(format('%I.history', {schema_name}))
+        AND inhrelid = to_regclass(format(
+            '%I.%I', {schema_name},
+            'history_' || to_char(has_day.at AT TIME ZONE 'UTC', 'YYYYMMDD')
+        ))
+        AND NOT inhdetachpending
+);
 
 -- Refuses to write to the view, and names the verb.
 CREATE FUNCTION {schema}.refuse_write() RETURNS trigger

@@ -9,18 +9,19 @@ REVOKE ALL ON FUNCTION
     {schema}.backoff_fault, {schema}.part_fault, {schema}.payload_fault,
     {schema}.enqueue(
         text, text, text, integer, interval, timestamptz, timestamptz, integer,
-        interval, interval[], text
+        interval, interval[], text, interval, text
     ),
     {schema}.enqueue(
         text, json, text, integer, interval, timestamptz, timestamptz, integer,
-        interval, interval[], text
+        interval, interval[], text, interval, text
     ),
     {schema}.enqueue(
         text, jsonb, text, integer, interval, timestamptz, timestamptz, integer,
-        interval, interval[], text
+        interval, interval[], text, interval, text
     ),
     {schema}.steps, {schema}.tell, {schema}.stands, {schema}.cancel, {schema}.replay,
-    {schema}.dead, {schema}.replayed, {schema}.revive, {schema}.refuse_write
+    {schema}.dead, {schema}.replayed, {schema}.revive, {schema}.refuse_write,
+    {schema}.hold, {schema}.has_day
 FROM PUBLIC;
 
 -- Lets a role call the functions, and nothing else.
@@ -35,14 +36,14 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION'
         ' %1$I.enqueue('
         'text, text, text, integer, interval, timestamptz, timestamptz, integer,'
-        ' interval, interval[], text),'
+        ' interval, interval[], text, interval, text),'
         ' %1$I.enqueue('
         'text, json, text, integer, interval, timestamptz, timestamptz, integer,'
-        ' interval, interval[], text),'
+        ' interval, interval[], text, interval, text),'
         ' %1$I.enqueue('
         'text, jsonb, text, integer, interval, timestamptz, timestamptz, integer,'
-        ' interval, interval[], text),'
-        ' %1$I.cancel, %1$I.replay TO %2$I',
+        ' interval, interval[], text, interval, text),'
+        ' %1$I.cancel, %1$I.replay, %1$I.once TO %2$I',
         {schema_name}, role
     );
 END
@@ -72,7 +73,8 @@ BEGIN
     EXECUTE format('GRANT CREATE ON SCHEMA %I TO %I', {schema_name}, role);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON'
-        ' %1$I.live, %1$I.pauses, %1$I.workers, %1$I.tasks, %1$I.replay_rules TO %2$I',
+        ' %1$I.live, %1$I.pauses, %1$I.workers, %1$I.tasks, %1$I.replay_rules,'
+        ' %1$I.once_keys TO %2$I',
         {schema_name}, role
     );
     -- To write to the view is refused to all; with the right to, in a better sentence.
@@ -82,7 +84,8 @@ BEGIN
     EXECUTE format('GRANT SELECT ON %I.migrations TO %I', {schema_name}, role);
     EXECUTE format('GRANT USAGE ON SEQUENCE %I.ids TO %I', {schema_name}, role);
     EXECUTE format(
-        'GRANT EXECUTE ON FUNCTION %1$I.iso, %1$I.noted, %1$I.fits, %1$I.make_partition'
+        'GRANT EXECUTE ON FUNCTION %1$I.iso, %1$I.noted, %1$I.fits, %1$I.same,'
+        ' %1$I.add, %1$I.add_each, %1$I.make_partition, %1$I.hold, %1$I.has_day'
         ' TO %2$I',
         {schema_name}, role
     );

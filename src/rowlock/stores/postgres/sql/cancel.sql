@@ -1,8 +1,9 @@
--- Cancels pending jobs, which move to the history, and asks running ones to cancel, of
--- which the first asking counts (law 21). Answers those cancelled or asked; one that is
--- missing stands otherwise, or is locked by a live transaction, as find.sql tells.
--- Locks the rows in the order of their ids, and passes by those that are locked. What is
--- inserted comes from the DELETE, as in finish.sql.
+-- Cancels pending jobs, which move to the history unless they keep their key for a
+-- while (law 10), and asks running ones to cancel, of which the first asking counts
+-- (law 21). Answers those cancelled or asked; one that is missing stands otherwise, or
+-- is locked by a live transaction, as find.sql tells.
+-- Locks the rows in the order of their ids, and passes by those that are locked. What
+-- is inserted comes from the DELETE, as in finish.sql.
 WITH locked AS MATERIALIZED (
     SELECT
         job.*, greatest({now}, job.started_at) AS ended_at,
@@ -21,6 +22,7 @@ WITH locked AS MATERIALIZED (
 gone AS (
     DELETE FROM {schema}.live USING locked
     WHERE live.ctid = locked.tid AND locked.status = 'pending'
+        AND locked.idempotency_for IS NULL
     RETURNING locked.*
 ),
 moved AS (
@@ -37,6 +39,16 @@ moved AS (
         progress, meta, noted, state, payload
     FROM gone
 ),
+kept AS (
+    UPDATE {schema}.live
+    SET
+        status = 'cancelled', finished_at = ended_at, fingerprint = NULL, errors = noted,
+        updated_at = {now}
+    FROM locked
+    WHERE live.ctid = locked.tid AND locked.status = 'pending'
+        AND locked.idempotency_for IS NOT NULL
+    RETURNING live.id
+),
 asked AS (
     UPDATE {schema}.live
     SET cancel_requested_at = {now}, updated_at = {now}, errors = noted
@@ -46,6 +58,8 @@ asked AS (
     RETURNING live.id
 )
 SELECT id, 'cancelled' FROM gone
+UNION ALL
+SELECT id, 'cancelled' FROM kept
 UNION ALL
 SELECT id, 'running' FROM asked
 UNION ALL

@@ -1,6 +1,6 @@
 -- How many jobs are pending, running, succeeded, failed and cancelled; the greatest id,
--- the last change, and on how many days those ended that succeeded or were cancelled.
--- Reads both relations whole. Locks nothing.
+-- the last change, on how many days those ended that succeeded or were cancelled, and how
+-- many keys `once` has. Reads all of these whole. Locks nothing.
 SELECT
     count(*) FILTER (WHERE status = 'pending'),
     count(*) FILTER (WHERE status = 'running'),
@@ -10,7 +10,8 @@ SELECT
     coalesce(max(id), 0),
     max(updated_at),
     count(DISTINCT (finished_at AT TIME ZONE 'UTC')::date)
-        FILTER (WHERE status IN ('succeeded', 'cancelled'))
+        FILTER (WHERE status IN ('succeeded', 'cancelled')),
+    (SELECT count(*) FROM {schema}.once_keys)
 FROM (
     SELECT id, status, updated_at, finished_at FROM {schema}.live
     UNION ALL

@@ -1,5 +1,8 @@
 -- Adds jobs without idempotency keys, in the order given, and answers the store's now
--- and their ids in that order (laws 1, 20). Locks nothing but the new rows.
+-- and their ids in that order (laws 1, 20), as text: it runs on connections lent, too.
+-- Types and names are those of pg_catalog to the letter, or a function or operator in
+-- the search_path of a lent connection would fit better and be taken.
+-- Locks nothing but the new rows.
 WITH added AS (
     INSERT INTO {schema}.live (
         run_at, expires_at, created_at, updated_at, timeout, priority, max_attempts,
@@ -11,7 +14,7 @@ WITH added AS (
         job.queue, job.task, job.backoff, coalesce(job.meta, '{}'), job.payload
     FROM unnest(
         %(queues)s::text[], %(tasks)s::text[], %(payloads)s::json[],
-        %(priorities)s::integer[], %(delays)s::bigint[], %(run_ats)s::timestamptz[],
+        %(priorities)s::integer[], %(delays)s::float8[], %(run_ats)s::timestamptz[],
         %(expires_ats)s::timestamptz[], %(max_attempts)s::integer[],
         %(timeouts)s::double precision[], %(backoffs)s::json[], %(metas)s::jsonb[]
     ) WITH ORDINALITY AS job (
@@ -21,4 +24,4 @@ WITH added AS (
     ORDER BY job.place
     RETURNING id
 )
-SELECT {now}, array_agg(id ORDER BY id) FROM added;
+SELECT {schema}.iso({now}), pg_catalog.array_agg(id ORDER BY id)::text FROM added;

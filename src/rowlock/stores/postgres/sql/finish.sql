@@ -1,11 +1,12 @@
 -- Writes what claims ended as, where they still hold their job (law 6) and a recovery's
--- lease is the one that was over (law 9); one that has succeeded or is cancelled moves to
--- the history. Answers the claims written; one that is missing was refused, or locked by
--- a live transaction, as find.sql tells.
+-- lease is the one that was over (law 9); one that has succeeded or is cancelled moves
+-- to the history, unless it keeps its key for a while (law 10). Answers the claims
+-- written; one that is missing was refused, or locked by a live transaction, as
+-- find.sql tells.
 -- Locks the rows in the order of their ids, and passes by those that are locked. What
 -- is inserted comes from the DELETE: a row that was changed after this began is neither
--- moved nor removed. After a cancel was asked, pending and failed become cancelled
--- (law 21).
+-- moved nor removed. After a cancel was asked, pending and failed become cancelled (law
+-- 21).
 WITH locked AS MATERIALIZED (
     SELECT
         job.*, outcome.result AS returned,
@@ -58,6 +59,7 @@ WITH locked AS MATERIALIZED (
 gone AS (
     DELETE FROM {schema}.live USING locked
     WHERE live.ctid = locked.tid AND locked.ends IN ('succeeded', 'cancelled')
+        AND locked.idempotency_for IS NULL
     RETURNING locked.*
 ),
 moved AS (
@@ -72,7 +74,8 @@ moved AS (
         id, run_at, expires_at, cancel_requested_at, created_at, began_at, ended_at,
         {now}, timeout, priority, claims, starts, failed, lost, max_attempts,
         auto_replays, doubted, ends, queue, task, worker, idempotency_key, backoff,
-        told, progress, patched, noted, state, CASE WHEN ends = 'succeeded' THEN returned END, payload
+        told, progress, patched, noted, state,
+        CASE WHEN ends = 'succeeded' THEN returned END, payload
     FROM gone
 ),
 kept AS (
@@ -80,24 +83,26 @@ kept AS (
     SET
         status = ends,
         run_at = CASE WHEN ends = 'pending' THEN again_at ELSE live.run_at END,
-        finished_at = CASE WHEN ends = 'failed' THEN ended_at END,
+        finished_at = CASE WHEN ends <> 'pending' THEN ended_at END,
         attempts = starts,
         started_at = began_at,
         failures = failed,
         losses = lost,
         suspect = doubted,
         unrecoverable = ends = 'failed' AND is_hopeless,
-        fingerprint = same_as,
-        worker = CASE WHEN ends = 'failed' THEN live.worker END,
+        fingerprint = CASE WHEN ends IN ('pending', 'failed') THEN same_as END,
+        worker = CASE WHEN ends <> 'pending' THEN live.worker END,
         leased_until = NULL,
         alone = false,
         abandoned = false,
         meta = patched,
         errors = noted,
         last_error = told,
+        result = CASE WHEN ends = 'succeeded' THEN returned END,
         updated_at = {now}
     FROM locked
-    WHERE live.ctid = locked.tid AND locked.ends IN ('pending', 'failed')
+    WHERE live.ctid = locked.tid
+        AND (locked.ends IN ('pending', 'failed') OR locked.idempotency_for IS NOT NULL)
     RETURNING
         live.id, live.claims, live.status,
         CASE WHEN live.status = 'pending' THEN live.run_at END AS due_at,

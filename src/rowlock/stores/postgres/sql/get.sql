@@ -3,7 +3,7 @@ SELECT
     id, queue, task, status, priority, run_at, expires_at, claims, attempts, failures,
     losses, max_attempts, timeout, backoff, idempotency_key, leased_until, worker,
     cancel_requested_at, last_error, created_at, started_at, finished_at, updated_at,
-    progress, meta, errors, state, result, payload, fingerprint
+    progress, meta, errors, state, result, payload, fingerprint, key_until
 FROM {schema}.live
 WHERE id = ANY (%(ids)s::bigint[])
 UNION ALL
@@ -11,6 +11,6 @@ SELECT
     id, queue, task, status, priority, run_at, expires_at, claims, attempts, failures,
     losses, max_attempts, timeout, backoff, idempotency_key, leased_until, worker,
     cancel_requested_at, last_error, created_at, started_at, finished_at, updated_at,
-    progress, meta, errors, state, result, payload, fingerprint
+    progress, meta, errors, state, result, payload, fingerprint, key_until
 FROM {schema}.history
 WHERE id = ANY (%(ids)s::bigint[]);

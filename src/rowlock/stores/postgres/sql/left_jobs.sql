@@ -2,6 +2,6 @@
 -- the day in UTC, and how many. Needs live_left. Locks nothing.
 SELECT (finished_at AT TIME ZONE 'UTC')::date, count(*)
 FROM {schema}.live
-WHERE status IN ('succeeded', 'cancelled')
+WHERE status IN ('succeeded', 'cancelled') AND key_until IS NULL
 GROUP BY 1
 ORDER BY 1;

@@ -9,7 +9,9 @@ JOIN pg_namespace ON pg_namespace.oid = relnamespace
 CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
 WHERE nspname = {schema_name}
     AND (
-        relname IN ('live', 'history', 'pauses', 'workers', 'tasks')
+        relname IN (
+            'live', 'history', 'pauses', 'workers', 'tasks', 'replay_rules', 'once_keys'
+        )
         OR relname IN ('jobs', 'migrations') AND privilege = 'SELECT'
     )
     AND NOT has_table_privilege(pg_class.oid, privilege)
@@ -32,5 +34,9 @@ UNION ALL
 SELECT 'EXECUTE on ' || proname
 FROM pg_proc
 JOIN pg_namespace ON pg_namespace.oid = pronamespace
-WHERE nspname = {schema_name} AND proname IN ('iso', 'noted', 'make_partition')
+WHERE nspname = {schema_name}
+    AND proname IN (
+        'iso', 'noted', 'fits', 'same', 'add', 'add_each', 'make_partition', 'hold',
+        'has_day'
+    )
     AND NOT has_function_privilege(pg_proc.oid, 'EXECUTE');

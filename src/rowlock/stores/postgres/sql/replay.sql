@@ -1,20 +1,20 @@
 -- Puts failed and cancelled jobs back to pending, each after a delay of its own and in
 -- another queue where one is given, with their history; where there is a `most`, dead
 -- letters only, which were replayed automatically less often, and that is counted. Of
--- several with
--- one (task, key) the newest goes, and none whose key an unfinished job holds (law 10):
--- the rows are chosen first, since one conflict would undo them all. Answers those put
--- back, and those blocked with the job that holds their key; one that is missing stands
--- otherwise, or is locked by a live transaction, as find.sql tells.
+-- several with one (task, key) the newest goes, and none whose key another job holds
+-- (law 10): the rows are chosen first, since one conflict would undo them all. Answers
+-- those put back, and those blocked with the job that holds their key; one that is
+-- missing stands otherwise, or is locked by a live transaction, as find.sql tells.
 -- Locks the rows in the order of their ids, live ones first, and passes by those that
--- are locked. Needs live_unfinished_keys. Where a key is taken meanwhile it fails, and
--- is run again.
+-- are locked. Needs live_held_keys, after free_keys_of.sql. Where a key is taken
+-- meanwhile it fails, and is run again.
 WITH found AS MATERIALIZED (
     SELECT job.*, wanted.delay
     FROM unnest(%(ids)s::bigint[], %(delays)s::bigint[]) AS wanted (job_id, delay)
     CROSS JOIN LATERAL (
         SELECT
-            id, finished_at, task, idempotency_key AS key, auto_replays, true AS is_live
+            id, finished_at, task, idempotency_key AS key, auto_replays, true AS is_live,
+            key_until IS NOT NULL AS holds
         FROM {schema}.live
         WHERE live.id = wanted.job_id AND (status IN ('failed', 'cancelled')) IS TRUE
             AND (
@@ -30,7 +30,7 @@ WITH found AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT
             id, finished_at, task, idempotency_key AS key, auto_replays,
-            false AS is_live
+            false AS is_live, false AS holds
         FROM {schema}.history
         WHERE history.id = wanted.job_id AND (status = 'cancelled') IS TRUE
             AND %(most)s::integer IS NULL
@@ -52,10 +52,14 @@ judged AS MATERIALIZED (
             (
                 SELECT other.id FROM {schema}.live AS other
                 WHERE other.task = found.task AND other.idempotency_key = found.key
-                    AND other.status IN ('pending', 'running')
+                    AND other.idempotency_key IS NOT NULL AND other.id <> found.id
+                    AND (
+                        other.status IN ('pending', 'running')
+                        OR other.key_until IS NOT NULL
+                    )
             ),
             nullif(
-                CASE WHEN key IS NOT NULL
+                CASE WHEN key IS NOT NULL AND NOT holds
                     THEN max(id) OVER (PARTITION BY task, key) ELSE id END,
                 id
             )
@@ -71,13 +75,13 @@ gone AS (
 returned AS (
     INSERT INTO {schema}.live (
         id, run_at, created_at, started_at, updated_at, timeout, priority, claims,
-        attempts, max_attempts, auto_replays, queue, task, idempotency_key, backoff,
-        last_error, progress, meta, errors, state, payload
+        attempts, max_attempts, auto_replays, queue, task, idempotency_key,
+        idempotency_for, backoff, last_error, progress, meta, errors, state, payload
     )
     SELECT
         id, again_at, created_at, started_at, {now}, timeout, priority, claims,
         attempts, max_attempts, auto_replays, coalesce(%(queue)s::text, queue), task,
-        idempotency_key, backoff, last_error, progress, meta,
+        idempotency_key, idempotency_for, backoff, last_error, progress, meta,
         {schema}.noted(errors, entry), state, payload
     FROM gone
     RETURNING id, queue, priority, run_at
@@ -94,6 +98,7 @@ kept AS (
         auto_replays = live.auto_replays + (%(most)s::integer IS NOT NULL)::integer,
         suspect = false,
         unrecoverable = false,
+        key_freed = false,
         worker = NULL,
         cancel_requested_at = NULL,
         finished_at = NULL,

@@ -11,7 +11,9 @@ LEFT JOIN LATERAL (
         AND other.idempotency_key IS NOT NULL AND other.task = job.task
         AND (
             other.status IN ('pending', 'running')
+            OR other.key_until > {now} AND other.id <> job.id
             OR other.status = 'failed' AND other.id > job.id
+                AND (job.key_until > {now}) IS NOT TRUE
         )
     LIMIT 1
 ) AS before ON true

@@ -31,6 +31,13 @@ CREATE TABLE rowlock_rows (
     auto_replays INTEGER NOT NULL DEFAULT 0,
     worker TEXT,
     idempotency_key TEXT,
+    -- For how long after its end a job keeps its key, and whether it has freed it sooner.
+    idempotency_for INTEGER,
+    key_freed INTEGER NOT NULL DEFAULT 0,
+    -- By itself, so that no way of ending forgets it.
+    key_until INTEGER GENERATED ALWAYS AS (
+        CASE WHEN NOT key_freed THEN finished_at + idempotency_for END
+    ) VIRTUAL,
     backoff TEXT,
     last_error TEXT,
     fingerprint TEXT,
@@ -57,6 +64,7 @@ CREATE TABLE rowlock_rows (
         AND typeof(finished_at) IN ('integer', 'null')
         AND typeof(worker) IN ('text', 'null')
         AND typeof(idempotency_key) IN ('text', 'null')
+        AND typeof(idempotency_for) IN ('integer', 'null')
     ),
     CHECK ((status = 'running') = (leased_until IS NOT NULL)),
     CHECK ((status IN ('pending', 'running')) = (finished_at IS NULL))
@@ -77,17 +85,23 @@ CREATE INDEX rowlock_expiring ON rowlock_rows (expires_at)
 -- Running jobs are few: what isn't asked by lease reads all of them.
 CREATE INDEX rowlock_leases ON rowlock_rows (leased_until)
     WHERE status = 'running';
--- For prune by age, for counts by queue, for dead letters among many others.
-CREATE INDEX rowlock_finished ON rowlock_rows (status, finished_at, queue)
+-- For prune by age, for counts by queue, for dead letters among many others. With what
+-- says that a job keeps its key, so that prune passes it by without a look at its row; a
+-- generated column is never read from an index.
+CREATE INDEX rowlock_finished
+    ON rowlock_rows (status, finished_at, queue, idempotency_for, key_freed)
     WHERE finished_at IS NOT NULL;
+CREATE INDEX rowlock_kept_keys ON rowlock_rows (key_until)
+    WHERE key_until IS NOT NULL;
 -- All that grouping dead letters asks for, in the order of the groups.
 CREATE INDEX rowlock_dead
     ON rowlock_rows (status, task, fingerprint, finished_at, queue)
     WHERE status = 'failed';
 
 -- Law 10.
-CREATE UNIQUE INDEX rowlock_unfinished_keys ON rowlock_rows (task, idempotency_key)
-    WHERE idempotency_key IS NOT NULL AND status IN ('pending', 'running');
+CREATE UNIQUE INDEX rowlock_held_keys ON rowlock_rows (task, idempotency_key)
+    WHERE idempotency_key IS NOT NULL
+        AND (status IN ('pending', 'running') OR key_until IS NOT NULL);
 CREATE INDEX rowlock_keys ON rowlock_rows (idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
@@ -142,6 +156,13 @@ CREATE TABLE rowlock_replay_rules (
     replayed INTEGER
 ) WITHOUT ROWID;
 
+-- Keys that `once` was called with.
+CREATE TABLE rowlock_once (
+    key TEXT PRIMARY KEY,
+    at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX rowlock_once_at ON rowlock_once (at);
+
 -- What people query: instants as ISO 8601 in UTC. run_at and expires_at are a user's
 -- own, and may lie before 1970, where SQLite's / and % round the other way.
 CREATE VIEW rowlock_jobs AS
@@ -191,7 +212,9 @@ SELECT
     abandoned,
     suspect,
     fingerprint,
-    auto_replays
+    auto_replays,
+    strftime('%Y-%m-%dT%H:%M:%S', key_until / 1000000, 'unixepoch')
+    || printf('.%06dZ', key_until % 1000000) AS key_until
 FROM rowlock_rows;
 
 CREATE TRIGGER rowlock_jobs_insert INSTEAD OF INSERT ON rowlock_jobs

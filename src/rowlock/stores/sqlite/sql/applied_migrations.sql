@@ -1,2 +1,2 @@
 -- What has been applied, oldest first. Locks nothing.
-SELECT version, name, checksum FROM rowlock_migrations ORDER BY version;
+SELECT +version, +name, +checksum FROM rowlock_migrations ORDER BY version;

@@ -45,6 +45,9 @@ FROM (
             WHEN typeof(worker) = 'blob' OR instr(worker, char(0)) THEN 'worker'
             WHEN typeof(idempotency_key) = 'blob' OR instr(idempotency_key, char(0))
                 THEN 'idempotency_key'
+            WHEN typeof(idempotency_for) NOT IN ('integer', 'null')
+                OR idempotency_for NOT BETWEEN 0 AND 3155760000000000
+                THEN 'idempotency_for'
             WHEN typeof(last_error) = 'blob' THEN 'last_error'
             WHEN typeof(fingerprint) = 'blob' OR instr(fingerprint, char(0))
                 THEN 'fingerprint'

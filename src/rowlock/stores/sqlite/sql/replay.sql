@@ -12,6 +12,7 @@ SET
     auto_replays = auto_replays + :is_automatic,
     suspect = 0,
     unrecoverable = 0,
+    key_freed = 0,
     worker = NULL,
     cancel_requested_at = NULL,
     finished_at = NULL,

@@ -13,7 +13,9 @@ WHERE status = 'failed' AND task = :task
                 AND other.idempotency_key IS NOT NULL AND other.task = job.task
                 AND (
                     other.status IN ('pending', 'running')
+                    OR other.key_until > :now AND other.id <> job.id
                     OR other.status = 'failed' AND other.id > job.id
+                        AND (job.key_until > :now) IS NOT TRUE
                 )
         )
     )

@@ -6,4 +6,4 @@ SET
     progress = coalesce(:progress, progress),
     updated_at = :now
 WHERE id = :id AND claims = :claim AND status = 'running'
-RETURNING id;
+RETURNING +id;
