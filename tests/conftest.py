@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from rowlock.testing import FakeClock
 from .cluster.databases import Databases
 from .conformance import on_postgres
 from .conformance.stores import CASES, StoreCase
+from .holding import Hold, held
 from .journal import Journal
 from .workers import Workers
 
@@ -139,10 +139,8 @@ def workers(database_url: str, journal: Journal) -> Iterator[Workers]:
 
 
 @pytest.fixture
-def hold_writes(
-    shared_case: StoreCase, database_url: str
-) -> Callable[[], AbstractContextManager[None]]:
+def hold_writes(shared_case: StoreCase, database_url: str) -> Hold:
     """Let a user's transaction lock all that it can, for a while."""
     assert shared_case.hold_writes
     make = shared_case.hold_writes
-    return lambda: make(database_url)
+    return lambda: held(make(database_url))

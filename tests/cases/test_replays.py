@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -88,8 +88,8 @@ async def waits(app: App, until: asyncio.Event) -> Sequence[float]:
     return took
 
 
-async def stop_half_way(app: App, url: str, ids: Collection[int]) -> set[int]:
-    """Press Ctrl-C while `rowlock jobs replay` is at it; tell which jobs it has left."""
+async def stop_half_way(app: App, url: str, ids: Sequence[int]) -> set[int]:
+    """Press Ctrl-C while `rowlock jobs replay` runs; tell which jobs it has left."""
     stopped = await replaying(url, "--rate", "1000/s")
 
     async def is_under_way() -> bool:

@@ -8,8 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -18,6 +17,7 @@ from rowlock import App, Filter, Status
 from rowlock._store import Demand
 from tests.conformance.stores import CASES
 from tests.endings import all_over, finished, known, reached
+from tests.holding import Hold
 from tests.journal import Gate, Journal
 from tests.programs import gated
 from tests.workers import ROOT, Workers
@@ -96,7 +96,7 @@ async def test_b146_after_a_lock_of_three_leases_everything_goes_on(
     app: App,
     journal: Journal,
     workers: Workers,
-    hold_writes: Callable[[], AbstractContextManager[None]],
+    hold_writes: Hold,
 ) -> None:
     lease = 1
     gated.register(app, journal)
@@ -107,7 +107,7 @@ async def test_b146_after_a_lock_of_three_leases_everything_goes_on(
     )
     await workers.until("started", count=6)
 
-    with hold_writes():
+    async with hold_writes():
         Gate(journal.folder, "during").open()
         await asyncio.sleep(3 * lease)  # the case's length
     Gate(journal.folder, "after").open()

@@ -7,8 +7,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from rowlock import App, Status
 from tests.endings import ended, jobs_of, known, reached
 from tests.eventually import eventually
+from tests.holding import Hold
 
 from .command_line import Command
 from .proxy import between
@@ -152,25 +152,25 @@ async def test_b83_a_worker_whose_postgres_is_a_black_hole_ends_in_its_time(
 async def test_b83_a_worker_whose_file_is_locked_ends_in_its_time(
     shop: App,
     start: type[Command],
-    hold_writes: Callable[[], AbstractContextManager[None]],
+    hold_writes: Hold,
     doing: str,
 ) -> None:
     worker = start("worker", "shop:app", "--shutdown-timeout", "2")
     await prints(worker, "worker.started")
     await busy(shop, worker, doing)
-    with hold_writes():
+    async with hold_writes():
         await goes_in_time(worker, doing)
 
 
 async def test_b83_a_second_signal_ends_it_while_the_store_is_away(
     shop: App,
     start: type[Command],
-    hold_writes: Callable[[], AbstractContextManager[None]],
+    hold_writes: Hold,
 ) -> None:
     worker = start("worker", "shop:app")
     await prints(worker, "worker.started")
     await busy(shop, worker, "running")
-    with hold_writes():
+    async with hold_writes():
         worker.signal(signal.SIGTERM)
         await asyncio.sleep(0.6)  # the process tells two signals apart by real time
         worker.signal(signal.SIGTERM)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -26,8 +25,7 @@ from rowlock._outcome import lost
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, once, rested
 from tests.eventually import eventually
-
-Hold = Callable[[], AbstractContextManager[None]]
+from tests.holding import Hold
 
 
 async def test_the_next_attempt_finds_what_the_last_one_saved(
@@ -160,7 +158,7 @@ async def test_what_cant_be_stored_is_no_checkpoint(
 async def test_a_checkpoint_waits_out_an_outage(app: App, hold_writes: Hold) -> None:
     @app.task(max_attempts=1)
     async def copy() -> None:
-        with hold_writes():
+        async with hold_writes():
             saving = asyncio.create_task(current_attempt().checkpoint("kept"))
             await asyncio.sleep(1.3)  # past the second after which SQLite gives up
         await saving

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
 
-from rowlock import App, Job, Status
-from rowlock._store import Claimed, Demand
+from rowlock import App, Job, OutcomeUnknown, Status
+from rowlock._job import Outcome
+from rowlock._store import Claimed, Demand, Settled
+from rowlock._worker.buffer import Buffer
+from rowlock._worker.runs import Runs
 from rowlock._worker.throughput import STALE_S
+from rowlock.events import Event, JobCancelled
 from tests.endings import finished, known
 from tests.eventually import eventually
+
+Finish = Callable[[Sequence[Outcome]], Coroutine[Any, Any, Sequence[Settled]]]
 
 FAST, BEHIND = 1_200, 40
 # Given back within a second; the rest is for what was to be done before it was seen.
@@ -174,3 +180,53 @@ async def test_who_is_idle_has_nothing_at_hand(app: App, crowd: Crowd) -> None:
         crowd.demands.clear()
         await finished(app, [await crowd.pass_by.enqueue()])
     assert crowd.demands[0].total == 2
+
+
+@pytest.mark.parametrize("answer", ["heard", "lost", "unwritten"])
+async def test_a_job_that_is_cancelled_as_its_claim_goes_back_is_told_of_once(
+    app: App, told: list[Event], monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """Law 21, where no handler has begun; also if the store's answer was lost."""
+
+    @app.task
+    async def pass_by() -> None: ...
+
+    job_id = known(await pass_by.enqueue())
+    kept = await pass_by.enqueue()
+    settings = app.worker()._settings
+    runs = Runs(on_room=lambda _: None, on_stuck=lambda: None, max_stuck=1)
+    buffer = Buffer(settings, runs, blocked_s=lambda: 0)
+    claimed = await app._store.claim(
+        Demand(total=2, tasks=frozenset({"pass_by"})),
+        worker=settings.worker,
+        lease=app.lease,
+    )
+    (asked,) = await app.cancel(job_id)
+    assert asked.status is Status.RUNNING
+    buffer.add(claimed)
+    buffer.give_up()
+    if answer != "heard":
+        losing = _loses(app._store.finish, writes=answer == "lost")
+        with monkeypatch.context() as patched:
+            patched.setattr(app._store, "finish", losing)
+            with pytest.raises(OutcomeUnknown):
+                await buffer.give_back()
+    await buffer.give_back()
+    await buffer.give_back()
+
+    ended = [event for event in told if isinstance(event, JobCancelled)]
+    assert [event.job_id for event in ended] == [job_id]
+    assert (await app.get(job_id)).status is Status.CANCELLED
+    assert (await app.get(known(kept))).status is Status.PENDING
+    assert not buffer.held()
+
+
+def _loses(finish: Finish, *, writes: bool) -> Finish:
+    """Lose the answer, whether it was written or not."""
+
+    async def lose(outcomes: Sequence[Outcome]) -> Sequence[Settled]:
+        if writes:
+            await finish(outcomes)
+        raise OutcomeUnknown
+
+    return lose

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import timedelta
 
 import pytest
@@ -14,8 +12,7 @@ from rowlock._store import Pause
 from rowlock.testing import FakeClock
 from tests.endings import all_over, ended, known, reached
 from tests.eventually import eventually
-
-Hold = Callable[[], AbstractContextManager[None]]
+from tests.holding import Hold
 
 
 async def test_jobs_start_by_priority_then_due_time_then_id(
@@ -222,7 +219,7 @@ async def test_a_claim_that_arrives_during_the_stop_is_given_back_unstarted(
     running = asyncio.create_task(worker.run())
     await eventually(lambda: is_asleep(worker))
 
-    with hold_writes():
+    async with hold_writes():
         clock.advance(60)
         # Awake, it claims, which takes until the lock is let go.
         await eventually(lambda: not is_asleep(worker))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import pytest
 
@@ -15,8 +13,7 @@ from rowlock._worker.fetch import LONGEST_TURN_S
 from rowlock._worker.health import Signs, judge
 from tests.endings import ended
 from tests.eventually import eventually
-
-Hold = Callable[[], AbstractContextManager[None]]
+from tests.holding import Hold
 
 WELL = Signs(
     worker="w-1",
@@ -90,7 +87,7 @@ async def test_a_worker_whose_store_is_away_isnt_ready_and_then_not_healthy(
 
     async with app.worker(lease=1.5) as worker:
         await eventually(lambda: worker.health().ready)
-        with hold_writes():
+        async with hold_writes():
             await eventually(lambda: not worker.health().ready, within=20)
             assert worker.health().healthy
             await eventually(lambda: not worker.health().healthy, within=20)

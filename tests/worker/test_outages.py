@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,12 +23,11 @@ from rowlock.events import (
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually
+from tests.holding import Hold
 
 if TYPE_CHECKING:
     from rowlock._job import Outcome
     from rowlock._store import Settled
-
-Hold = Callable[[], AbstractContextManager[None]]
 
 
 async def test_outcomes_arrive_after_an_outage_and_handlers_ran_once(
@@ -48,7 +46,7 @@ async def test_outcomes_arrive_after_an_outage_and_handlers_ran_once(
     async with app.worker():
         for job_id in ids:
             await reached(app, job_id, Status.RUNNING)
-        with hold_writes():
+        async with hold_writes():
             gate.set()
             await asyncio.sleep(1.5)  # longer than the store's patience of a second
         jobs = [await ended(app, job_id) for job_id in ids]
@@ -69,7 +67,7 @@ async def test_an_outage_is_told_once_however_many_loops_meet_it(
     # reads, which succeed all the while, must not pass for the end of it.
     async with app.worker(lease=1):
         await ended(app, await greet.enqueue())
-        with hold_writes():
+        async with hold_writes():
             await eventually(lambda: outages(told) != [])
             await asyncio.sleep(2.5)  # for each loop to meet it again
         await ended(app, await greet.enqueue())
@@ -127,8 +125,9 @@ async def test_an_outcome_is_dropped_when_its_lease_is_over_and_the_job_recovere
 
         async with app.worker(lease=1):
             job_id = known(await wait.enqueue())
-            await reached(app, job_id, Status.RUNNING)
-            with hold_writes():
+            # The handler has begun: a claim that nobody has heard of yet would go back.
+            await eventually(lambda: runs == 1)
+            async with hold_writes():
                 gate.set()
                 await eventually(lambda: kinds(told, OutcomeDropped) == 1, within=20)
             job = await ended(app, job_id, within=30)
@@ -151,7 +150,7 @@ async def test_a_stop_while_the_store_is_away_ends_in_its_time(
     job_id = known(await wait.enqueue())
     await eventually(lambda: kinds(told, AttemptStarted) == 1)
 
-    with hold_writes():
+    async with hold_writes():
         gate.set()
         worker.stop()
         # Beside its own time, a second of the store's patience, and one to say goodbye.
@@ -223,7 +222,7 @@ async def test_a_worker_that_is_stopped_in_an_outage_does_not_tell_of_its_end(
 
     async with app.worker(lease=1, shutdown_timeout=2) as worker:
         await ended(app, await greet.enqueue())
-        with hold_writes():
+        async with hold_writes():
             await eventually(lambda: outages(told) != [])
             worker.stop()
             await asyncio.sleep(1)  # for whatever might pass for an answer

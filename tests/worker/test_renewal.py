@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -20,8 +20,7 @@ from rowlock.events import ClaimLapsed, ClaimRefused, Event
 from rowlock.testing import FakeClock
 from tests.endings import ended, known, reached
 from tests.eventually import eventually
-
-Hold = Callable[[], AbstractContextManager[None]]
+from tests.holding import Hold
 
 
 async def test_b68_a_handler_that_blocks_the_loop_for_three_leases_runs_once(
@@ -147,7 +146,7 @@ async def test_a_renewal_that_nobody_waits_for_any_more_ends_no_thread(
         on_error=lambda _: None,
     )
     watch.start([renew.turn])
-    with hold_writes():
+    async with hold_writes():
         waiting = asyncio.create_task(renew.now())
         await asyncio.sleep(0)  # until it has asked
         waiting.cancel()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -17,6 +17,7 @@ from rowlock.events import Event, JobsReplayed, ReplayProbed
 from rowlock.testing import FakeClock
 from tests.endings import ended, jobs_of, known, reached
 from tests.eventually import eventually
+from tests.holding import Hold
 from tests.journal import Gate, Journal
 from tests.programs.probed import EVERY_S
 from tests.workers import Workers
@@ -290,7 +291,7 @@ async def test_a_worker_stops_though_a_probe_refuses_to(shop: Shop) -> None:
 async def test_an_outage_is_outlasted(
     shop: Shop,
     clock: FakeClock,
-    hold_writes: Callable[[], AbstractContextManager[None]],
+    hold_writes: Hold,
 ) -> None:
     asked = 0
 
@@ -300,7 +301,7 @@ async def test_an_outage_is_outlasted(
 
     async with working(shop, probe):
         await shop.asked(1)
-        with hold_writes():
+        async with hold_writes():
             clock.advance(1)
             # Longer than the store's patience of a second, after the pause of one.
             await asyncio.sleep(2.5)

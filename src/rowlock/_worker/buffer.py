@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock import _outcome
-from rowlock._errors import StoreError
+from rowlock._errors import OutcomeUnknown, StoreError
+from rowlock._job import Status
+from rowlock._worker.report import ended_unstarted
 from rowlock._worker.room import LARGEST_CLAIM
 
 if TYPE_CHECKING:
     from rowlock._job import Claim, ClaimKey
-    from rowlock._store import Claimed
+    from rowlock._store import Claimed, Settled
     from rowlock._worker.runs import Runs
     from rowlock._worker.settings import Settings
 
@@ -58,6 +60,8 @@ class Buffer:
         self._queues: Counter[str] = Counter()
         # Those that go back, until the store has them.
         self._returning: dict[ClaimKey, Claim] = {}
+        # Of these, those that a write without an answer may have given back.
+        self._unsure: set[ClaimKey] = set()
         # When the claim under way was asked for, monotonic; None: there is none.
         self._asked_at: float | None = None
         self._looked_at = -math.inf
@@ -177,11 +181,26 @@ class Buffer:
         if not keys:
             return
         released = [_outcome.released(key, unstarted=True) for key in keys]
-        answers = await self._store.finish(released)
+        try:
+            answers = await self._store.finish(released)
+        except OutcomeUnknown:
+            with self._lock:
+                self._unsure.update(keys)
+            raise
+        ended = [self._has_ended(answer) for answer in answers if not answer.is_locked]
+        for claim in filter(None, ended):
+            self._settings.extensions.emit(ended_unstarted(claim))
+
+    def _has_ended(self, settled: Settled) -> Claim | None:
+        """Let go of a claim; give it where its job ended, as its cancel was asked."""
         with self._lock:
-            for settled in answers:
-                if not settled.is_locked:
-                    self._returning.pop(settled.key, None)
+            claim = self._returning.pop(settled.key, None)
+            was_written = settled.key in self._unsure
+            self._unsure.discard(settled.key)
+        is_ours = settled.accepted or (
+            was_written and settled.claims == settled.key.claim
+        )
+        return claim if is_ours and settled.status is Status.CANCELLED else None
 
     def _is_unheard(self) -> bool:
         """Tell whether a claim's answer may wait for a loop that is blocked."""

@@ -93,6 +93,11 @@ def raised_late(run: Run, outcome: Outcome) -> list[Event]:
     ]
 
 
+def ended_unstarted(claim: Claim) -> Event:
+    """Say that a job ended as its claim went back, as its cancel had been asked."""
+    return JobCancelled(**_of(claim))
+
+
 def dropped(claim: Claim, reason: str) -> Event:
     """Say that an outcome couldn't be written, and why."""
     return OutcomeDropped(**of_attempt(claim), claim=claim.key.claim, reason=reason)
