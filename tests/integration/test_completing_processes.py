@@ -97,7 +97,9 @@ async def test_a_worker_stopped_before_complete_has_lost_and_commits_nothing(
 
     kinds = {"ClaimLost"} if level == "read committed" else {"SerializationFailure"}
     assert {refused.of["kind"]} == kinds
-    assert (job.attempts, job.losses) == (2, 1)
+    # Of the other, too, a renewal may come behind the snapshot: then it tries again.
+    assert (job.attempts - job.failures, job.losses) == (2, 1)
+    assert not (level == "read committed" and job.failures)
     assert await shop.paid(job_id) == 1
     assert (await shop.app.get(job_id)).status is Status.SUCCEEDED
 
@@ -129,8 +131,8 @@ async def test_a_worker_stopped_before_its_commit_is_waited_for_by_nobody(
     shop: Shop, level: str
 ) -> None:
     late = await shop.start("late")
-    job_id = await shop.enqueue(level)
     shop.open(level, "complete")
+    job_id = await shop.enqueue(level)
     await shop.workers.until("completed", process=late.name)
     late.freeze_now()
 
@@ -153,8 +155,8 @@ async def test_a_worker_killed_before_its_commit_has_paid_nothing(
     shop: Shop, level: str
 ) -> None:
     late = await shop.start("late")
-    job_id = await shop.enqueue(level)
     shop.open(level, "complete")
+    job_id = await shop.enqueue(level)
     await shop.workers.until("completed", process=late.name)
     late.kill()
 
@@ -172,8 +174,8 @@ async def test_a_worker_killed_after_its_commit_has_succeeded(
     shop: Shop, level: str
 ) -> None:
     late = await shop.start("late")
-    job_id = await shop.enqueue(level)
     shop.open(level, "complete", "commit")
+    job_id = await shop.enqueue(level)
     await shop.workers.until("committed", process=late.name)
     late.kill()
 
