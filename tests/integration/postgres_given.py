@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
+import psycopg
 import pytest
 from psycopg import AsyncConnection, IsolationLevel
 
@@ -45,3 +46,13 @@ async def connected(
     await own.set_isolation_level(level)
     yield own
     await own.close()
+
+
+def somebody_waits(url: str) -> bool:
+    """Tell whether anybody of this database waits for a lock."""
+    with psycopg.connect(url, autocommit=True) as onlooker:
+        found = onlooker.execute(
+            "SELECT FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ).fetchall()
+    return found != []

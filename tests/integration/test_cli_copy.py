@@ -159,7 +159,8 @@ def is_receiving(url: str) -> bool:
     with psycopg.connect(url) as own:
         found = own.execute(
             "SELECT FROM pg_locks WHERE mode = 'ExclusiveLock' AND granted"
-            " AND relation = 'rowlock.live'::regclass"
+            " AND relation = 'rowlock.live'::regclass AND database ="
+            " (SELECT oid FROM pg_database WHERE datname = current_database())"
         )
         return bool(found.fetchall())
 

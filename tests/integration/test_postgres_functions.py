@@ -19,6 +19,8 @@ from rowlock._register import task_infos
 from rowlock.cli.enqueue import read_payload
 from tests.eventually import eventually
 
+from .postgres_given import somebody_waits
+
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Options: TypeAlias = Mapping[str, Any]
 
@@ -292,12 +294,7 @@ async def test_a_holder_that_somebody_else_had_for_a_moment_gives_its_key_up(
     with psycopg.connect(each_url) as other:
         other.execute(act.encode())
         taking = asyncio.create_task(by_way(way, app, own, {"idempotency_key": "k"}))
-
-        async def waits() -> bool:
-            query = "SELECT count(*) = 1 FROM pg_locks WHERE NOT granted"
-            return bool(one(other, query))
-
-        await eventually(waits)
+        await eventually(lambda: somebody_waits(each_url))
         other.execute(ends.encode())
 
     assert await taking is not None

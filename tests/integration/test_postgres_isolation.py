@@ -13,6 +13,8 @@ from psycopg import errors as pg
 
 from rowlock import App, KeyConflict, KeyedTask, OnConflict
 
+from .postgres_given import somebody_waits
+
 Connection: TypeAlias = psycopg.Connection[Any]
 Mail: TypeAlias = KeyedTask[..., Any]
 
@@ -22,7 +24,6 @@ LEVELS = [
     IsolationLevel.SERIALIZABLE,
 ]
 each_level = pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
-WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 class Two(NamedTuple):
@@ -32,13 +33,13 @@ class Two(NamedTuple):
     mail: Mail
     one: Connection
     other: Connection
-    onlooker: Connection
+    url: str
     thread: ThreadPoolExecutor
 
     def beside(self, act: Any) -> Future[Any]:  # noqa: ANN401 - what it answers
         """Have the other act, who waits for the one."""
         future = self.thread.submit(act)
-        while not self.onlooker.execute(WAITS).fetchall()[0][0]:
+        while not somebody_waits(self.url):
             assert not future.done(), future.result()
         return future
 
@@ -50,7 +51,6 @@ def two(url: str, level: IsolationLevel) -> Iterator[Two]:
         App(url) as app,
         psycopg.connect(url) as one,
         psycopg.connect(url) as other,
-        psycopg.connect(url, autocommit=True) as onlooker,
         ThreadPoolExecutor(1) as thread,
     ):
         one.isolation_level = other.isolation_level = level
@@ -58,7 +58,7 @@ def two(url: str, level: IsolationLevel) -> Iterator[Two]:
         @app.task
         def mail(to: str) -> None: ...
 
-        yield Two(app, mail, one, other, onlooker, thread)
+        yield Two(app, mail, one, other, url, thread)
 
 
 def is_snapshot(level: IsolationLevel) -> bool:

@@ -14,7 +14,7 @@ from rowlock import Filter, WrongConnection
 from rowlock.stores.postgres import PostgresStore
 from tests.eventually import eventually
 
-from .postgres_given import job
+from .postgres_given import job, somebody_waits
 
 Sync = psycopg.Connection[Any]
 
@@ -27,15 +27,6 @@ def heard(listening: Sync) -> list[str]:
     """Read the notifications there are."""
     listening.execute("SELECT 1")
     return [notice.payload for notice in listening.notifies(timeout=0.2)]
-
-
-def somebody_waits(url: str) -> bool:
-    with psycopg.connect(url) as looking:
-        found = looking.execute(
-            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-            " AND wait_event = 'transactionid'"
-        )
-        return found.fetchone() is not None
 
 
 async def test_law_15_what_is_committed_already_is_answered_though_it_cant_be_told(

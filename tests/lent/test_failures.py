@@ -77,7 +77,7 @@ def test_one_that_the_server_has_ended_is_told_so(
     with psycopg.connect(address, autocommit=True) as own:
         ended = own.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE application_name = 'lent'"
+            " WHERE datname = current_database() AND application_name = 'lent'"
         ).fetchall()
     said = f"{LOST}|lend an open one|roll your transaction back, and try all of it"
     with pytest.raises((StoreUnavailable, WrongConnection), match=said):
