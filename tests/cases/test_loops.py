@@ -88,6 +88,11 @@ async def test_b142_an_app_opens_and_closes_twice_nested_and_at_once(app: App) -
         assert (await ended(app, await greet.enqueue())).status is Status.SUCCEEDED
 
 
+def watches() -> set[threading.Thread]:
+    """Tell of the threads in which workers renew what they hold."""
+    return {each for each in threading.enumerate() if each.name == "rowlock-watch"}
+
+
 async def test_b142_a_worker_that_is_started_twice_refuses_and_the_first_goes_on(
     app: App,
 ) -> None:
@@ -104,11 +109,12 @@ async def test_b142_a_worker_that_is_started_twice_refuses_and_the_first_goes_on
     await worker.__aexit__(None, None, None)
     await worker.__aexit__(None, None, None)
 
+    before = watches()
     async with app.worker() as one, app.worker() as two:
         assert one.id != two.id
+        assert len(watches() - before) == 2
         assert (await ended(app, await greet.enqueue())).status is Status.SUCCEEDED
-    renewing = [each for each in threading.enumerate() if each.name == "rowlock-renew"]
-    assert not renewing
+    assert watches() == before
 
 
 # psycopg looks at the loop's class where `sys.platform` is Windows, and only there.

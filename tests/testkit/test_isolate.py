@@ -219,6 +219,8 @@ def test_an_app_stays_where_it_was_if_the_database_cannot_be_had(
         pass
 
     assert state_of(shop) == before
+    for ending in set(threading.enumerate()) - threads:
+        ending.join(5)
     assert set(threading.enumerate()) <= threads
 
 
