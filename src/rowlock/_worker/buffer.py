@@ -187,11 +187,11 @@ class Buffer:
             with self._lock:
                 self._unsure.update(keys)
             raise
-        ended = [self._has_ended(answer) for answer in answers if not answer.is_locked]
+        ended = [self._let_go(answer) for answer in answers if not answer.is_locked]
         for claim in filter(None, ended):
             self._settings.extensions.emit(ended_unstarted(claim))
 
-    def _has_ended(self, settled: Settled) -> Claim | None:
+    def _let_go(self, settled: Settled) -> Claim | None:
         """Let go of a claim; give it where its job ended, as its cancel was asked."""
         with self._lock:
             claim = self._returning.pop(settled.key, None)

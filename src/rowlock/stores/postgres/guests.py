@@ -113,16 +113,16 @@ def of_awaited(connection: object) -> AsyncGuest | None:
     return None
 
 
-class _Psycopg:
-    """What psycopg's two kinds have in common."""
+class _Libpq:
+    """What connections over libpq have in common."""
 
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - either of the two
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of one of three kinds
         self.connection: Any = connection
 
     @property
     def commits(self) -> bool:
         """Whether the next statement is a transaction of its own (law 15)."""
-        status = self.connection.pgconn.transaction_status
+        status = self.connection.info.transaction_status
         return bool(self.connection.autocommit) and status == TransactionStatus.IDLE
 
     @property
@@ -135,8 +135,12 @@ class _Psycopg:
         """Refuse a connection on which nothing can be written."""
         if self.connection.closed:
             raise guests.closed()
-        if self.connection.pgconn.transaction_status == TransactionStatus.INERROR:
+        if self.connection.info.transaction_status == TransactionStatus.INERROR:
             raise guests.failed()
+
+
+class _Psycopg(_Libpq):
+    """What psycopg's two kinds have in common."""
 
     def translate(self, error: Exception, shown: str, when: When) -> Exception:
         """Say what an error of the driver means; other errors are given back."""
@@ -188,32 +192,8 @@ def _speak_text(cursor: Cursor[Any] | AsyncCursor[Any]) -> None:
     cursor.adapters.register_loader("text", _Texts)
 
 
-class Psycopg2Guest:
+class Psycopg2Guest(_Libpq):
     """A connection of psycopg2, which SQLAlchemy 2.0 takes where none is named."""
-
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - it isn't imported
-        self.connection: Any = connection
-
-    @property
-    def commits(self) -> bool:
-        """Whether the next statement is a transaction of its own (law 15)."""
-        idle = _module("psycopg2.extensions").TRANSACTION_STATUS_IDLE
-        status = self.connection.info.transaction_status
-        return bool(self.connection.autocommit) and status == idle
-
-    @property
-    def shown(self) -> str:
-        """Where it leads to."""
-        info = self.connection.info
-        return f"{info.dbname} on {info.host}:{info.port}"
-
-    def check(self) -> None:
-        """Refuse a connection on which nothing can be written."""
-        if self.connection.closed:
-            raise guests.closed()
-        failed = _module("psycopg2.extensions").TRANSACTION_STATUS_INERROR
-        if self.connection.info.transaction_status == failed:
-            raise guests.failed()
 
     def run(self, statement: bytes, values: Values) -> Sequence[Texts]:
         """Run a statement; its rows."""
