@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random as chance
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from rowlock._attempt import Attempt
+from rowlock._chance import CHANCE
 from rowlock._errors import StoreError
 from rowlock._events import Event as WorkerEvent
 from rowlock._events.worker import ClaimLapsed
@@ -214,12 +214,12 @@ class World:
     @contextmanager
     def _chance(self) -> Iterator[None]:
         """Have the worker's own chance decided by the seed, too."""
-        state = chance.getstate()
-        chance.seed(self.seed)
+        state = CHANCE.getstate()
+        CHANCE.seed(self.seed)
         try:
             yield
         finally:
-            chance.setstate(state)
+            CHANCE.setstate(state)
 
     def later(self, at: float, call: Callable[[], object]) -> None:
         """Have something happen at a time, whoever is dead by then."""

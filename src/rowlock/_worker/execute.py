@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import traceback
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
 from itertools import islice
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rowlock import _attempt, _outcome
+from rowlock._chance import CHANCE
 from rowlock._codec import encode_json
 from rowlock._durations import LONGEST, to_delay
 from rowlock._errors import PayloadError, RowlockError, UsageError
@@ -204,7 +204,7 @@ def backoff_of(run: Run) -> timedelta:
     counts.
     """
     rule: BackoffRule = run.task.defaults.backoff
-    failures, spread = run.claim.failures + 1, random.random()  # noqa: S311 - spread
+    failures, spread = run.claim.failures + 1, CHANCE.random()
     try:
         if run.claim.backoff is not None:
             rule = Backoff.from_json(run.claim.backoff)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rowlock._chance import CHANCE
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events.worker import WorkerGivesWay
 from rowlock._store import Demand
@@ -229,7 +229,7 @@ class Fetch:
         """Tell when to look though nothing wakes it; no two workers in step."""
         interval = self._settings.safety_interval
         # Once: then all go by the same interval, each from a moment of its own.
-        return interval * random.uniform(0.5, 1) if self._is_stirred else interval  # noqa: S311 - spread
+        return interval * CHANCE.uniform(0.5, 1) if self._is_stirred else interval
 
     async def _wait(self, wakeups: Wakeups, pause: timedelta) -> None:
         """Sleep until there are news, or there may be room for what was passed by."""

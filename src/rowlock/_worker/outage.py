@@ -8,11 +8,11 @@ store is away, and back, is told once for all loops. Anything else ends the work
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from rowlock._chance import CHANCE
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events.worker import StoreAway, StoreBack
 
@@ -97,4 +97,4 @@ class Outage:
         back in the same instant.
         """
         longest = min(max(self.away_s, FIRST_DELAY_S), LONGEST_DELAY_S)
-        return longest * random.uniform(0.5, 1)  # noqa: S311 - spread
+        return longest * CHANCE.uniform(0.5, 1)

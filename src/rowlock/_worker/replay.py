@@ -9,12 +9,12 @@ nothing to tidy up.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rowlock._chance import CHANCE
 from rowlock._dead_letters import Probed, ReplayRule
 from rowlock._errors import OutcomeUnknown, StoreUnavailable
 from rowlock._events.operators import JobsReplayed
@@ -58,7 +58,7 @@ class Replay:
             if turn.is_ours:
                 await self._work(rule)
             every = rule.every.total_seconds()
-            spread = every * random.uniform(0, SPREAD)  # noqa: S311 - spread
+            spread = every * CHANCE.uniform(0, SPREAD)
             pause = turn.next_in.total_seconds() + spread
             await asyncio.sleep(min(pause, LONGEST_PAUSE_S))
 

@@ -8,13 +8,13 @@ Times are spread so that workers don't meet.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rowlock import _outcome
+from rowlock._chance import CHANCE
 from rowlock._durations import LONGEST
 from rowlock._events.worker import UpkeepDone
 from rowlock._job import Claim
@@ -210,4 +210,4 @@ class Upkeep:
 
 
 def _spread(pause: float) -> float:
-    return pause * random.uniform(0.8, 1.2)  # noqa: S311 - spread
+    return pause * CHANCE.uniform(0.8, 1.2)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from rowlock.stores.chance import CHANCE
+from rowlock._chance import CHANCE
 from rowlock.stores.postgres import notify
 from rowlock.stores.postgres.bounds import Arrival
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg.pq import ExecStatus
 
+from rowlock._chance import CHANCE
 from rowlock._errors import StoreUnavailable
-from rowlock.stores.chance import CHANCE
 from rowlock.stores.postgres.direct import HANDED_ON
 from rowlock.stores.postgres.errors import Misled, Pooled
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from rowlock.stores.chance import CHANCE
+from rowlock._chance import CHANCE
 
 SOONEST = 2.0  # seconds, unless said
 LATEST = 30.0

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from rowlock._chance import CHANCE
 from rowlock._errors import ConfigError
-from rowlock.stores.chance import CHANCE
 from rowlock.stores.sqlite import errors
 from rowlock.stores.sqlite.payload import fits
 from rowlock.stores.sqlite.peers import Peers
